@@ -64,7 +64,7 @@ NOTES: dict[str, str] = {
     "bytecode_debugger": "not offered: `comptime.breakpoint` stops where a function is captured",
     "disable_nested_graph_breaks": "changes nothing: all frames that a break leaves go on as one",
     "dont_skip_tracing": "changes nothing: Framelift looks into all of the program's code",
-    "export": "`framelift.export_graph`, which takes the same but for `constraints`",
+    "export": "`framelift.export`, which takes the same but for `constraints`",
     "is_dynamo_disable_recursive": "torch's own, which knows the marks of torch's `disable`",
     "list_backends": "the same, but that all are listed unless `exclude_tags` says otherwise",
     "lookup_backend": "torch's own; its backends are known to Framelift by name",

@@ -2,15 +2,14 @@
 
 `make_export.py [name ...]`: each is exported by Framelift and by `torch.export.export(strict=True)`, in a
 process of its own; the artifact is saved, loaded by another process and run there. With names only those are
-measured again; of the others the page keeps what `build/export.json` says. `--part 2/4` measures the second
-quarter, `--missing` what was never measured.
+measured again; the page keeps its rows of the others. It is written after each architecture. `--part 2/4`
+measures the second quarter, `--missing` what was never measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import logging
 import multiprocessing
 import platform
@@ -25,11 +24,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import make_models  # noqa: F401  (it says where the zoo is)
 import torch
 import torch._dynamo  # noqa: TID251
 import torch.export
 import transformers
-from make_models import ROOT
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 from zoo import ARCHITECTURES, FAMILIES, Architecture
@@ -37,9 +36,8 @@ from zoo.architecture import Case
 
 import framelift
 
-SECONDS = 120
+SECONDS = 300
 """For one export, and for one run of an artifact."""
-KEPT = ROOT / "build" / "export.json"
 PAGE = Path(__file__).with_name("export.md")
 MARK = "<!-- measured -->"
 """What stands in front of the tables in the page."""
@@ -55,6 +53,8 @@ SYSTEMS: dict[str, Callable[..., torch.export.ExportedProgram]] = {
         model, (), inputs, dynamic_shapes=shapes, strict=True
     ),
 }
+
+HEADS = ["family", "architecture", *SYSTEMS, "larger batch", "seconds", "torch's", "times"]
 
 
 def build(architecture: Architecture) -> Case:
@@ -84,18 +84,18 @@ def export(architecture: Architecture, system: str, file: str) -> Row:
     inputs = case.inputs()
     with torch.no_grad():
         expected = leaves(case.model(**case.inputs()))
-        began = time.perf_counter()
+        began = time.process_time()
         try:
             program = SYSTEMS[system](case.model, inputs, None)
         except Exception as error:
             return {"said": said_by(error)}
-        seconds = time.perf_counter() - began
+        seconds = time.process_time() - began
         try:
             torch.export.save(program, file)
         except Exception as error:
             return {"said": f"save: {said_by(error)}", "seconds": seconds}
         torch.save((inputs, expected), f"{file}.run")
-    return {"said": RIGHT, "seconds": seconds, "nodes": len(program.graph.nodes)}
+    return {"said": RIGHT, "seconds": seconds}
 
 
 def run(architecture: Architecture, system: str, file: str) -> Row:
@@ -182,6 +182,24 @@ def told(said: str) -> str:
     return said if said in (RIGHT, "-") else f"**no**: {said[:110].replace('|', ' ')}"
 
 
+def kept() -> dict[str, Row]:
+    """The rows that the page has."""
+    rows: dict[str, Row] = {}
+    for text in PAGE.read_text().partition(MARK)[2].splitlines():
+        cells = [cell.strip() for cell in text.strip("|").split("|")]
+        if len(cells) != len(HEADS) or cells[1] not in ARCHITECTURES:
+            continue
+        _, name, *said, other, own, torchs, _ = cells
+        rows[name] = {"other sizes": was_told(other)}
+        for system, what, seconds in zip(SYSTEMS, said, (own, torchs), strict=True):
+            rows[name][system] = {"said": was_told(what)} | ({"seconds": float(seconds)} if seconds else {})
+    return rows
+
+
+def was_told(cell: str) -> str:
+    return cell.removeprefix("**no**: ")
+
+
 def line(family: str, name: str, of: Row) -> str:
     cells = [family, name]
     for system in SYSTEMS:
@@ -215,8 +233,7 @@ def totals(rows: dict[str, Row]) -> Iterator[str]:
 def tables(rows: dict[str, Row]) -> str:
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}, "
     versions += f"Python {platform.python_version()}, {datetime.date.today()}"
-    heads = ["family", "architecture", *SYSTEMS, "larger batch", "seconds", "torch's", "times"]
-    table = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    table = [f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS)]
     families = {one.name: family for family, members in FAMILIES.items() for one in members}
     table += [line(families[name], name, of) for name, of in rows.items()]
     return "\n".join([MARK, "", f"{versions}.", "", *totals(rows), "", *table, ""])
@@ -232,19 +249,21 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     for system in SYSTEMS.values():  # so that the processes have all that is imported and made at first
         system(torch.nn.Linear(1, 1), {"input": torch.ones(2, 1)}, None)
-    rows: dict[str, Row] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    rows = kept()
     chosen = [name for name in ARCHITECTURES if not asked.names or name in asked.names][part - 1 :: parts]
     for name in chosen:
         if asked.missing and name in rows:
             continue
         rows[name] = of = measured(ARCHITECTURES[name])
         print(line("", name, of), flush=True)
-        KEPT.parent.mkdir(exist_ok=True)
-        KEPT.write_text(json.dumps(rows, indent=1))
-    rows = {name: rows[name] for name in ARCHITECTURES if name in rows}
+        write(rows)
     print("\n".join(totals(rows)))
+
+
+def write(rows: dict[str, Row]) -> None:
+    in_order = {name: rows[name] for name in ARCHITECTURES if name in rows}
     text = PAGE.read_text().partition(MARK)[0]
-    PAGE.write_text(text + tables(rows))
+    PAGE.write_text(text + tables(in_order))
 
 
 if __name__ == "__main__":

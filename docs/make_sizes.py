@@ -1,9 +1,10 @@
 """Measures how often architectures compile when sizes vary, `make_sizes.py [name ...]`.
 
 Each is called with twenty random sets of sizes, compiled by Framelift and by `torch.compile`. With names only
-those are measured again; of the others the page keeps what `build/sizes.json` says. `torch.compile` takes
-hours for all of them: `--system framelift` measures one column, `--more-than 3` measures those that Framelift
-compiles more often than that, and `--missing` goes on where it was interrupted.
+those are measured again; the others, and the columns that are not asked for, stay as the page has them. The
+page is written after each row. `torch.compile` takes hours for all of them: `--system framelift` measures one
+column, `--more-than 3` measures those that Framelift compiles more often than that, `--missing` goes on where
+it was interrupted, and `--failed` tries again what was not done in time (`--seconds 1800`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from __future__ import annotations
 import argparse
 import datetime
 import functools
-import json
 import platform
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -26,12 +27,32 @@ from zoo import ARCHITECTURES
 from zoo.architecture import Architecture
 from zoo.sizes import measure_sizes
 
-KEPT = make_models.ROOT / "build" / "sizes.json"
 PAGE = Path(__file__).with_name("dynamic_shapes.md")
 BEGIN, END = "<!-- made by make_sizes.py: begin -->", "<!-- made by make_sizes.py: end -->"
 SECONDS = 600
 SYSTEMS = ("framelift", "torch.compile")
 Row = dict[str, Any]
+"""What is known of an architecture: what `measure_sizes` has found, or as much of it as the page says."""
+
+
+def known() -> dict[str, Row]:
+    """What the page says."""
+    table = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
+    rows = (line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| "))
+    return {name: row_of(cells) for name, *cells in rows if name in ARCHITECTURES}
+
+
+def row_of(cells: list[str]) -> Row:
+    if cells[0].startswith("**"):
+        return {"failed": cells[0].partition("|")[0].strip("* ")}
+    sizes, calls, *counts, right = cells
+    row: Row = {"sizes": [] if sizes == "none" else sizes.split(", "), "calls": int(calls)}
+    for system, count in zip(SYSTEMS, counts, strict=True):
+        if found := re.fullmatch(r"(\d+) / (\d+)", count):
+            row[system] = {"at": range(int(found[1])), "graphs": int(found[2]), "wrong": []}
+    if SYSTEMS[0] in row and right != "yes":
+        row[SYSTEMS[0]]["wrong"] = [right.removeprefix("**no**: ")]
+    return row
 
 
 def is_measured(of: Row) -> bool:
@@ -101,6 +122,8 @@ def chosen(rows: dict[str, Row], options: argparse.Namespace) -> Iterator[Archit
             continue
         if options.missing and ("failed" in of or all(system in of for system in options.system)):
             continue
+        if options.failed and "failed" not in of:
+            continue
         if options.more_than is None or (SYSTEMS[0] in of and compiled(of, SYSTEMS[0]) > options.more_than):
             yield architecture
 
@@ -111,27 +134,32 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="measure nothing, write what is known")
     parser.add_argument("--system", action="append", choices=SYSTEMS, help="measure this column only")
     parser.add_argument("--missing", action="store_true", help="leave out what was measured, or failed")
+    parser.add_argument("--failed", action="store_true", help="only what was not done in time")
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="for one architecture")
     parser.add_argument("--more-than", type=int, metavar="N", help="what Framelift compiles more often")
     options = parser.parse_args()
     options.system = tuple(options.system or SYSTEMS)
     transformers.logging.set_verbosity_error()
-    rows: dict[str, Row] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    rows = known()
     measure = functools.partial(measure_sizes, systems=options.system)
     for architecture in chosen(rows, options):
         begun = time.monotonic()
-        found = make_models.measured(architecture, measure, SECONDS)
+        found = make_models.measured(architecture, measure, options.seconds)
         before = rows.get(architecture.name, {})
         before.pop("failed", None)
         rows[architecture.name] = of = before | found
         print(f"{line(architecture.name, of)} {time.monotonic() - begun:.1f} s", flush=True)
         if options.names:
             print("\n".join([*of.get("entries", ()), *of.get("faults", ())]))
-        KEPT.parent.mkdir(exist_ok=True)
-        KEPT.write_text(json.dumps(rows, indent=1, default=str))
+        write(rows)
+    write(rows)
+    print("\n".join(totals(rows)))
+
+
+def write(rows: dict[str, Row]) -> None:
     rows = {name: rows[name] for name in ARCHITECTURES if name in rows}
     before, _, rest = PAGE.read_text().partition(BEGIN)
     PAGE.write_text(before + section(rows) + rest.partition(END)[2])
-    print("\n".join(totals(rows)))
 
 
 if __name__ == "__main__":

@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from framelift.core.records import compile_records, compile_times, counters
     from framelift.dispatch.backends import list_backends, register_backend
     from framelift.dispatch.frame_hook import reset
+    from framelift.exporting.forms import export
     from framelift.exporting.graphs import export_graph
-    from framelift.exporting.program import export
 
 __version__ = "0.2.0"
 """The one place for it: pyproject.toml takes it from here."""
@@ -91,8 +91,8 @@ _NAMES = {
     "framelift.api.nonstrict": ["nonstrict_trace"],
     "framelift.api.stance": ["run", "set_stance"],
     "framelift.core.logs": ["set_logs"],
+    "framelift.exporting.forms": ["export"],
     "framelift.exporting.graphs": ["export_graph"],
-    "framelift.exporting.program": ["export"],
     "framelift.api.verify": ["verify"],
     "framelift.cache.bundles": ["load_cache", "save_cache"],
 }
@@ -103,7 +103,7 @@ _TOOLS = {
     "framelift.api.verify",
 }
 _TOOLS |= {"framelift.api.install", "framelift.api.minimise"}
-_TOOLS |= {"framelift.exporting.graphs", "framelift.exporting.program", "framelift.cache.bundles"}
+_TOOLS |= {"framelift.exporting.graphs", "framelift.exporting.forms", "framelift.cache.bundles"}
 """Modules that a program does not need to be compiled."""
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 """Public name -> the module that has it."""

@@ -114,6 +114,8 @@ CHECK_TENSOR: Final[int]
 """TensorSpec: the value is a tensor as described."""
 CHECK_LEAF: Final[int]
 """bool: whether a tensor is a leaf of autograd's."""
+CHECK_CALLS_FORWARD: Final[int]
+"""None: a module has no hooks, and no attribute of its own in the place of `forward` or what calls that."""
 CHECK_NO_HOOKS: Final[int]
 """None: nothing is called when a gradient for a tensor is found."""
 CHECK_OFFSET: Final[int]
@@ -252,6 +254,9 @@ def random_state() -> object:
 def put_random_state(state: object, /) -> None:
     """Puts torch's default generator back to where it stood."""
 
+def look_up(cls: type, names: tuple[str, ...], /) -> tuple[Any, ...]:
+    """What lookups on a class find, MISSING where nothing."""
+
 def registrations() -> int: ...
 def disregard_registrations(before: int, /) -> None: ...
 def separate_histories(outputs: Sequence[Any], /) -> None:
@@ -270,14 +275,17 @@ _Step: TypeAlias = tuple[str, int | float | None]
 class TensorSpec:
     """What is relied on about one tensor, taken from an example.
 
-    `dynamic` dimensions are free. With any of them, a stride must equal either the number it was, or,
-    where the example was dense, the size times the stride of the next dimension inwards.
+    `dynamic` dimensions are free, and so are the strides of those in `free_strides`. With any of them, other
+    strides must equal either the number it was, or, where the example was dense, the size times the stride of
+    the next dimension inwards; which is asked of free ones too.
     Only what the TensorImpl itself holds is looked at: a device, layout or sizes that a tensor
     subclass answers in Python are not seen. ValueError: strided nested tensors, and symbolic sizes
     not in `dynamic`.
     """
 
-    def __new__(cls, tensor: torch.Tensor, dynamic: Sequence[int] = ()) -> TensorSpec: ...
+    def __new__(
+        cls, tensor: torch.Tensor, dynamic: Sequence[int] = (), free_strides: Sequence[int] = ()
+    ) -> TensorSpec: ...
     def matches(self, value: object) -> bool: ...
     def diff(self, value: object) -> TensorDifference | None:
         """The first difference."""
@@ -294,7 +302,10 @@ class TensorSpec:
         """None stands for a free dimension."""
     @property
     def strides(self) -> tuple[int | None, ...] | None:
-        """None stands for a stride that follows from sizes; None altogether without strides."""
+        """None stands for one that is free or follows from sizes; None altogether without strides."""
+    @property
+    def own_strides(self) -> dict[int, int | None]:
+        """By dimension, those that follow from nothing, but for 0 and 1; None for a free one."""
 
 @final
 class GlobalState:

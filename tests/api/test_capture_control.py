@@ -91,6 +91,22 @@ def test_an_allowed_function_draws_the_random_numbers_of_eager():
     torch.testing.assert_close(*runs, rtol=0, atol=0)
 
 
+def test_an_allowed_function_without_a_result_is_called_where_the_program_calls_it():
+    seen = []
+    look = framelift.allow_in_graph(lambda: seen.append(torch.is_grad_enabled()))
+
+    def fn(x):
+        look()
+        with torch.no_grad():
+            look()
+            return x + 1
+
+    compiled = capture(fn, torch.ones(3))
+    seen.clear()
+    compiled(torch.ones(3))
+    assert seen == [True, False]
+
+
 def test_another_function_in_its_place_is_noticed():
     first, second = framelift.allow_in_graph([lambda x: x + 1, lambda x: x - 1])
     compiled = capture(lambda fn, x: fn(x) * 2)
@@ -317,7 +333,7 @@ def test_code_that_runs_while_capturing(capsys):
     compiled = capture(fn)
     compiled(torch.ones(2))
     printed = capsys.readouterr().out
-    assert "sin" in printed and "y = " in printed and ".fn\n" in printed
+    assert "sin" in printed and "y = " in printed and ".fn\n    framelift.comptime(look)\n" in printed
     compiled(torch.ones(2))
     assert not capsys.readouterr().out
 
@@ -389,6 +405,18 @@ def test_what_a_function_at_capture_time_finds_is_real():
     assert found == [2, options, [1, 2]] and names == ["made", "options", "scale", "seen", "x", "y"]
     assert type(y).__name__ == "FakeTensor" and found[1] is options
     assert why_not(compiled) is None and entries(compiled) == 1
+
+
+def test_a_size_that_was_made_definite_is_static_at_capture_time():
+    def fn(x, y):
+        framelift.mark_static(x, 0)
+        framelift.comptime.assert_static(x.size(0))
+        framelift.comptime(lambda ctx: seen.append(ctx.get_local("y").size(0)))
+        return x + 1
+
+    seen = []
+    framelift.compile(fn, backend="eager", dynamic=True, fullgraph=True)(torch.ones(12, 3), torch.ones(7))
+    assert [type(size) for size in seen] == [torch.SymInt]
 
 
 def test_an_error_at_capture_time_is_the_users():

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import framelift
+from check import check
 from framelift import _frame
 from framelift.core import stance
 
@@ -294,6 +295,16 @@ def test_run_takes_modules_and_methods_and_may_stand_in_a_compiled_function() ->
     outer = framelift.compile(lambda x: only(x) + 1, backend="eager")
     for _ in range(2):
         assert torch.equal(outer(X), linear(X) + 1)
+
+
+def test_run_in_a_compiled_function_is_a_part_of_it() -> None:
+    def noisy(x: torch.Tensor) -> torch.Tensor:
+        print("here")
+        return x * 3
+
+    inner, broken, linear = map(framelift.run, (lambda x: x * 2, noisy, torch.nn.Linear(2, 2)))
+    check(lambda x: inner(x) + linear(x), X, calls=2)
+    check(lambda x: inner(x) + broken(x), X, calls=2, fullgraph=False)
 
 
 def test_run_wants_a_function() -> None:

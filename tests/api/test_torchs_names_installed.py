@@ -301,3 +301,21 @@ def test_the_last_reason_is_told_when_a_limit_is_reached(caplog: pytest.LogCaptu
         compiled(X, n)
     assert caplog.text.count("hit config.recompile_limit") == 1
     assert "last reason: n == 1, found 2" in caplog.text and 'TORCH_LOGS="recompiles"' in caplog.text
+
+
+def test_hooks_in_a_captured_graph_go_through_torchs_compiled_autograd() -> None:
+    from torch._dynamo import compiled_autograd
+
+    def fn(w: torch.Tensor) -> torch.Tensor:
+        out = w * 3
+        for hook in (doubled, doubled):
+            out.register_hook(hook)
+        return out
+
+    def doubled(grad: torch.Tensor) -> torch.Tensor:
+        return grad * 2
+
+    w = torch.ones(3, requires_grad=True)
+    with compiled_autograd._enable(torch.compile(backend="eager", fullgraph=True)):
+        torch.compile(fn, backend=lambda graph, _: graph.forward, fullgraph=True)(w).sum().backward()
+    assert torch.equal(w.grad, torch.full((3,), 3.0 * 2 * 2))

@@ -62,6 +62,56 @@ def writing(compiled: Callable[..., Any]) -> list[torch.Tensor]:
     return [x, result, torch.tensor(x._version - version)]
 
 
+def attention(x: torch.Tensor, weight: torch.Tensor, scale: int) -> tuple[torch.Tensor, torch.Tensor]:
+    heads = (x @ weight).view(x.shape[0], -1, 2, 4).transpose(1, 2)
+    scores = (heads @ heads.transpose(-1, -2) / (x.shape[1] * scale)).softmax(-1)
+    mixed = (scores @ heads).transpose(1, 2).reshape(x.shape)
+    return mixed, torch.arange(x.shape[1], dtype=x.dtype) + mixed.sum()
+
+
+def sequences() -> list[torch.Tensor]:
+    made = torch.Generator().manual_seed(0)
+    return [torch.randn(2, length, 8, generator=made) for length in (3, 5, 4, 9)]
+
+
+def varying(compiled: Callable[..., Any]) -> list[torch.Tensor]:
+    run, weight, results = compiled(attention), torch.eye(8) + 1, []
+    for n, x in enumerate(sequences()):
+        results += run(x, weight, n + 2)
+    return results
+
+
+def varying_training(compiled: Callable[..., Any]) -> list[torch.Tensor]:
+    run, weight, results = compiled(attention), (torch.eye(8) + 1).requires_grad_(), []
+    for n, x in enumerate(sequences()):
+        mixed, places = run(x.requires_grad_(), weight, n + 2)
+        ((mixed * 0.5).sum() + places.square().mean()).backward()
+        assert x.grad is not None and not any(vars(tensor) for tensor in (x, mixed))
+        results += [mixed.detach(), places.detach(), x.grad]
+    assert weight.grad is not None
+    return [*results, weight.grad]
+
+
+def varying_and_written(compiled: Callable[..., Any]) -> list[torch.Tensor]:
+    run, results = compiled(written), sequences()
+    for x in list(results):
+        results.append(run(x, x.flip(0)))
+    return results
+
+
+def optimizing(compiled: Callable[..., Any]) -> list[torch.Tensor]:
+    """State that is looked up by parameters; factors that are tensors. Torch imports TorchDynamo for it."""
+    torch.manual_seed(0)
+    model = nn.Linear(8, 8)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    step = compiled(optimizer.step)
+    for n in range(3):
+        model(batch(n)).square().sum().backward()
+        step()
+        optimizer.zero_grad()
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
 def viewed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     y = x * 2
     return y, y[1:]
@@ -93,7 +143,10 @@ def differentiating_twice(compiled: Callable[..., Any]) -> list[torch.Tensor]:
     return [grad.detach()]
 
 
-PROGRAMS = [inference, training, writing, differentiating_twice, views]
+PROGRAMS = [
+    *(inference, training, writing, differentiating_twice),
+    *(varying, varying_training, varying_and_written, optimizing, views),
+]
 
 
 def as_it_is(fn: Any) -> Any:

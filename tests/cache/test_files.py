@@ -275,7 +275,7 @@ def test_what_was_not_used_for_longest_is_removed() -> None:
     for n, path in enumerate(paths):
         os.utime(path, (n, n))
     files.note_use(paths[0])
-    with framelift.config.patch(cache_size_limit=1):
+    with framelift.config.patch(cache_mebibytes=1):
         assert files.keep_within_limit() == 2
     assert [path.exists() for path in paths] == [True, False, False, True]
 

@@ -379,6 +379,53 @@ def test_the_length_of_what_is_no_dict_is_looked_at_each_time(empty: Any, fill: 
     assert agrees(program, [owner])
 
 
+TUPLES: list[Any] = [
+    (1, (2, 3)),
+    (1, (2, 3)),
+    (1, (2, 4)),
+    (1, (2,)),
+    (1, 5),
+    (1, [2, 3]),
+    [1, (2, 3)],
+    (2, (2, 3)),
+]
+TUPLES += [(1,), 1, {}, (1.0, (2, 3)), (1, (2, 3), 4)]
+
+
+def test_items_of_tuples_are_those_of_the_tuple_that_is_there() -> None:
+    owner = Plain()
+    program = g.Program(
+        [
+            node(g.ACCESS_ARG, 0),
+            node(g.ACCESS_ATTR, "x", (g.CHECK_TYPE, tuple), (g.CHECK_LEN, 2), parent=0),
+            node(g.ACCESS_ITEM, 0, (g.CHECK_EQUAL, 1), parent=1),
+            node(g.ACCESS_ITEM, 1, (g.CHECK_TYPE, tuple), (g.CHECK_LEN, 2), parent=1, slot=0),
+            node(g.ACCESS_ITEM, 1, (g.CHECK_EQUAL, 3), parent=3, slot=1),
+        ],
+        2,
+    )
+    for value in random.Random(0).choices(TUPLES, k=100):
+        owner.x = value  # type: ignore[attr-defined]
+        expected = [(2, 3), 3] if value == (1, (2, 3)) and type(value[0]) is int else None
+        assert program.collect(None, [owner]) == expected
+        assert program.collect(None, [owner]) == expected
+        assert (program.check(None, [owner]) is None) == (expected is not None)
+
+
+def test_items_of_what_may_be_a_list_are_looked_at_each_time() -> None:
+    owner = Plain()
+    owner.x = values = [1]  # type: ignore[attr-defined]
+    nodes = [
+        node(g.ACCESS_ARG, 0),
+        node(g.ACCESS_ATTR, "x", parent=0),
+        node(g.ACCESS_ITEM, 0, (g.CHECK_EQUAL, 1), parent=1, slot=0),
+    ]
+    program = g.Program(nodes, 1)
+    assert program.collect(None, [owner]) == [1]
+    values[0] = 2
+    assert program.collect(None, [owner]) is None
+
+
 @pytest.mark.parametrize("kind", [dict, collections.OrderedDict, collections.defaultdict])
 def test_the_length_of_a_dict(kind: Any) -> None:
     owner = Plain()

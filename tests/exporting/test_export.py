@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import random
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.export import Dim
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
 from transformers.modeling_outputs import BaseModelOutput
 
 import framelift
-from exporting.check_export import check_export
+from exporting.check_export import check_export, same
 from framelift.exc import Unsupported, UserError
 
 FOUR = torch.arange(12.0).reshape(4, 3)
@@ -335,7 +338,7 @@ LAYER = nn.Linear(3, 2)
 WRONG: dict[str, tuple[Any, str]] = {
     "no callable": (lambda: framelift.export(3, (FOUR,)), "not a int"),
     "a class": (lambda: framelift.export(nn.Linear, (FOUR,)), "not the class Linear"),
-    "arguments that are no tuple": (lambda: framelift.export(LAYER, FOUR), "args must be a tuple"),
+    "arguments that are no tuple": (lambda: framelift.export(LAYER, [FOUR]), "args must be a tuple"),
     "keywords that are no dictionary": (lambda: framelift.export(LAYER, (), [FOUR]), "must be a dictionary"),
     "too many arguments": (lambda: framelift.export(LAYER, (FOUR, FOUR)), "too many positional arguments"),
     "an object": (lambda: framelift.export(LAYER, (object(),)), "input is a object.*register"),
@@ -371,3 +374,81 @@ def test_what_a_program_prints_is_left_out_unless_strict(capsys: pytest.CaptureF
     compiled = framelift.compile(Printing(), backend="eager")
     compiled(FOUR)
     assert "the result" in capsys.readouterr().out, "exports have no part in it"
+
+
+# ---- modules that are not as others
+
+
+class Lazily(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.norm = nn.LazyLinear(3), nn.LazyBatchNorm1d()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.layer(x))
+
+
+def test_lazy_modules_make_their_parameters() -> None:
+    model = Lazily()
+    program = framelift.export(model, (FOUR,), dynamic_shapes=({0: Dim.AUTO},))
+    assert program.state_dict.keys() == model.state_dict().keys()
+    assert "layer.weight" in program.graph_signature.parameters
+    same(copy.deepcopy(model)(FOUR[:3]), program.module()(FOUR[:3]))
+    model = Lazily()
+    graph, _ = framelift.export(model)(FOUR)
+    same(copy.deepcopy(model)(FOUR), graph(FOUR))
+
+
+class TwoNames(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(3))
+        self.register_buffer("same", self.count)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1)
+        return x + self.same
+
+
+def test_a_buffer_of_two_names_is_changed_once() -> None:
+    program = check_export(TwoNames(), (FOUR,))
+    assert list(program.state_dict) == ["count", "same"]
+
+
+DATA: dict[str, Any] = {
+    "read": lambda x: x.data.mul(2) + x,
+    "changed": lambda x: (x.data.add_(1), x * 2)[1],
+    "changed inside": lambda x: (lambda y: (y.data.add_(1), y)[1])(x + 1),
+}
+
+
+@pytest.mark.parametrize("program", DATA.values(), ids=DATA)
+def test_the_data_of_a_tensor_is_the_tensor_without_its_history(program: Any) -> None:
+    check_export(Program(lambda self, x: program(x)), (FOUR,))
+    for aten in (False, True):
+        graph, _ = framelift.export(program, aten_graph=aten)(FOUR.clone())
+        same(program(FOUR.clone()), graph(FOUR.clone()))
+
+
+ZERO = torch.zeros(3, dtype=torch.int32)
+QUANTISED: dict[str, Any] = {
+    "per tensor": lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127) * 2,
+    "by tensors": lambda x: torch.fake_quantize_per_tensor_affine(x, torch.tensor(0.1), ZERO[0], -128, 127),
+    "per channel": lambda x: torch.fake_quantize_per_channel_affine(x, torch.ones(3) / 8, ZERO, 1, -128, 127),
+}
+
+
+@pytest.mark.parametrize("program", QUANTISED.values(), ids=QUANTISED)
+def test_what_quantisation_pretends_is_captured(program: Any) -> None:
+    check_export(Program(lambda self, x: program(x)), (FOUR,))
+    ours, eagers = FOUR.clone().requires_grad_(), FOUR.clone().requires_grad_()
+    compiled = framelift.compile(program, backend="aot_eager", fullgraph=True)
+    same(program(eagers), compiled(ours))
+    program(eagers).sum().backward()
+    compiled(ours).sum().backward()
+    same(eagers.grad, ours.grad)
+
+
+def test_numbers_that_python_draws_are_named() -> None:
+    with pytest.raises(Unsupported, match=r"draws in each call: Random\.random"):
+        framelift.export(Program(lambda self, x: x * random.random()), (FOUR,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pickle
 from typing import Any
 
 import pytest
@@ -88,6 +89,22 @@ def test_guards_say_what_is_relied_on() -> None:
     assert "4 <= x.shape[0]" in map(str, guards)
 
 
+def test_guards_are_about_the_program() -> None:
+    _, guards = framelift.export_graph(program)(*GIVEN)
+    assert not [guard for guard in map(str, guards) if "_pytree" in guard or "flatten" in guard]
+    assert any("args[0] is TensorSpec" in guard for guard in map(str, guards))
+
+
+def test_all_nodes_say_where_they_come_from() -> None:
+    layer = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+    for fn in (layer, lambda x: layer(x).sin()):
+        module, _ = framelift.export_graph(fn)(FOUR)
+        for node in module.graph.nodes:
+            if node.op.startswith("call"):
+                assert node.meta["nn_module_stack"] and node.meta["source_fn_stack"]
+                assert "File " in node.stack_trace
+
+
 def test_other_sizes_are_taken() -> None:
     module, _ = framelift.export_graph(lambda x: x.reshape(x.shape[0] * 3))(FOUR)
     assert module(torch.ones(7, 3)).shape == (21,)
@@ -140,6 +157,19 @@ def test_torchs_strict_export_has_framelift_capture_the_program() -> None:
     same(model(torch.ones(6, 3)) * 2, program.module()(torch.ones(6, 3)))
     same(model(FOUR) * 2, module(FOUR))
     assert list(program.state_dict) == ["layer.weight", "layer.bias"]
+
+
+def test_torchs_errors_are_raised_under_torchs_names() -> None:
+    error = importlib.import_module(f"{TORCHS}.exc").UserError
+    model, shapes = nn.Linear(3, 2), ({1: Dim("width")},)
+    with framelift.install():
+        with pytest.raises(error, match="Constraints violated") as caught:
+            torch.export.export(model, (FOUR,), dynamic_shapes=shapes, strict=True)
+        assert isinstance(caught.value, ConstraintViolationError)
+        assert type(pickle.loads(pickle.dumps(caught.value))) is type(caught.value)
+    with pytest.raises(ConstraintViolationError) as caught:
+        framelift.export(model, (FOUR,), dynamic_shapes=shapes)
+    assert not isinstance(caught.value, error)
 
 
 def test_torchs_exports_are_torchs_again_afterwards() -> None:

@@ -125,3 +125,69 @@ def test_an_append_comes_before_a_lazy_module_is_initialised() -> None:
         out = call(Failing(2), torch.ones(1, 3), log)
         outcomes.append((out.tolist(), log, seen))
     assert outcomes[0] == outcomes[1]
+
+
+@framelift.disable
+def told(what: Any) -> None:
+    ASKED.append(f"at {what}")
+
+
+CONTEXTS: dict[str, Callable[[], Any]] = {
+    "no_grad": torch.no_grad,
+    "enable_grad": torch.enable_grad,
+    "inference mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu"),
+    "anomalies": lambda: torch.autograd.set_detect_anomaly(True, check_nan=False),
+    "a device": lambda: torch.device("cpu"),
+    "view replay": lambda: torch.autograd._force_original_view_tracking(True),
+}
+
+
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_switches_around_breaks_are_seen_by_modes_as_eagerly(name: str) -> None:
+    """What is switched back and on again around a break is no doing of the program's."""
+    make = CONTEXTS[name]
+
+    def inside(x: Any) -> Any:
+        with make():
+            told(1)
+            with Asking():
+                told(2)
+                y = x * 2
+                with torch.enable_grad():
+                    told(3)
+                    z = y + x
+                told(4)
+            told(5)
+        return y, z
+
+    def around(x: Any) -> Any:
+        with Asking():
+            with make():
+                told(1)
+                with torch.no_grad():
+                    y = x * 2
+                    told(2)
+                told(3)
+            told(4)
+        return y, x + 1
+
+    def set_by_calls(x: Any) -> Any:
+        torch.set_grad_enabled(False)
+        with Asking(), make():
+            told(1)
+            torch.set_grad_enabled(True)
+            told(2)
+            y = x * 2
+        told(3)
+        torch.set_grad_enabled(True)
+        return y, x + 1
+
+    for fn in (inside, around, set_by_calls):
+        compiled = framelift.compile(fn, backend="eager")
+        found = []
+        for one in (fn, compiled, compiled):
+            ASKED.clear()
+            one(torch.ones(2, requires_grad=True))
+            found.append(list(ASKED))
+        assert found[0] == found[1] == found[2]

@@ -375,3 +375,150 @@ def test_what_is_written_to_lies_in_a_wrapper_too(written: str, backend: str) ->
     expected = fn(*eager)
     found = framelift.compile(fn, backend=backend)(*own)
     alike(plain([*expected, *eager]), plain([*found, *own]))
+
+
+def flat(value: Any) -> Any:
+    """With the plain tensors in the place of wrappers, however deep they lie."""
+    return pytree.tree_map_only(
+        (TwoTensor, Scaled),
+        lambda x: (type(x), *(flat(getattr(x, name)) for name in x.__tensor_flatten__()[0])),
+        value,
+    )
+
+
+def sharing(how: str) -> tuple[Any, Any]:
+    """A wrapper, and another tensor that may lie in its memory."""
+    a, b, c, d = (torch.arange(4.0) + n for n in range(4))
+    long = torch.arange(8.0)
+    first = TwoTensor(a, b)
+    deep = TwoTensor(first, TwoTensor(c, d))
+    return {
+        "apart": (first, c),
+        "one inside": (first, a),
+        "the other inside": (first, b),
+        "a view": (first, a[:]),
+        "overlapping": (TwoTensor(long[:4], b), long[2:6]),
+        "wrappers apart": (first, TwoTensor(c, d)),
+        "wrappers of one": (first, TwoTensor(d, a)),
+        "wrappers of the same": (first, TwoTensor(a, b)),
+        "the other way round": (first, TwoTensor(b, a)),
+        "one wrapper": (first, first),
+        "wraps one twice": (TwoTensor(a, a), TwoTensor(c, d)),
+        "nested apart": (deep, torch.ones(4)),
+        "nested": (deep, d),
+        "a wrapper inside": (deep, first),
+        "of another class apart": (Scaled(a, 2.0), c),
+        "of another class": (Scaled(a, 2.0), a),
+    }[how]
+
+
+WRITES: dict[str, Callable[[Any, Any], Any]] = {
+    "the wrapper": lambda x, y: (x.add_(1), x * 2, y * 3),
+    "the other": lambda x, y: (y.add_(1), x * 2, y * 3),
+    "a view of the other": lambda x, y: (y[1:].add_(1), x * 2)[1:],
+    "a view of the wrapper": lambda x, y: (x.view(2, 2).mul_(2), y + 1)[1:],
+    "both": lambda x, y: (x.add_(1), y.mul_(2), x * 2),
+    "between two uses": lambda x, y: (x * 2, y.mul_(3), x * 2)[::2],
+}
+
+GROUPS = [
+    ["apart", "one inside", "the other inside", "a view", "overlapping"],
+    ["wrappers apart", "wrappers of one", "wrappers of the same", "the other way round", "wraps one twice"],
+    ["wrappers apart", "one wrapper"],
+    ["nested apart", "nested"],
+    ["of another class apart", "of another class"],
+]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group[0])
+@pytest.mark.parametrize("writing", WRITES)
+def test_with_whom_a_wrapper_shares_memory_is_guarded(writing: str, group: list[str], backend: str) -> None:
+    fn = WRITES[writing]
+    for order in (group, group[::-1]):
+        compiled = framelift.compile(fn, backend=backend)
+        for how in (*order, order[0]):
+            eager, own = sharing(how), sharing(how)
+            expected, found = fn(*eager), compiled(*own)
+            alike(flat([*expected, *eager]), flat([*found, *own]))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_buffers_that_come_to_share_memory_with_a_wrapper(backend: str) -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(4))
+
+        def forward(self, x: Any) -> Any:
+            self.count.add_(1)
+            return x * 2
+
+    eager, own = Counting(), Counting()
+    compiled = framelift.compile(own, backend=backend)
+    for how in ("apart", "one inside", "apart", "the other inside", "a view"):
+        (x, eager.count), (y, own.count) = sharing(how), sharing(how)
+        alike(flat([eager(x), x, eager.count]), flat([compiled(y), y, own.count]))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_what_a_wrapper_holds_is_the_tensor_that_it_is(dynamic: bool | None, backend: str) -> None:
+    def fn(x: Any, y: Any) -> Any:
+        inner = x.a
+        inner.seen = True
+        known = inner is y, id(inner) == id(y), inner in {y}, getattr(y, "seen", False)
+        y.mul_(2)
+        return known, inner + 1, inner.told, inner.grad, x.b
+
+    compiled = framelift.compile(fn, backend=backend, dynamic=dynamic)
+    for how in ("apart", "one inside", "the other inside", "a view", "one inside"):
+        eager, own = sharing(how), sharing(how)
+        for x, _ in (eager, own):
+            x.a.told = how
+        (known, *expected), (also_known, *found) = fn(*eager), compiled(*own)
+        assert known == also_known
+        assert found[-1] is own[0].b
+        assert vars(own[0].a) == vars(eager[0].a)
+        alike(flat([*expected, *eager]), flat([*found, *own]))
+
+
+@pytest.mark.parametrize("mark", [framelift.mark_dynamic, framelift.maybe_mark_dynamic])
+def test_a_mark_on_a_wrapper_is_one_on_what_it_wraps(mark: Callable[..., None]) -> None:
+    compiled = framelift.compile(lambda x: x * 2 + 1, backend="eager", fullgraph=True)
+    for size in (4, 5, 7):
+        x = two(size, 3)
+        mark(x, 0)
+        result = compiled(x)
+        assert torch.equal(result.a, x.a * 2 + 1) and torch.equal(result.b, x.b * 2 + 1)
+    assert entries(compiled) == 1
+
+
+class Described(TwoTensor):
+    """Says of itself what its `__init__` sets last."""
+
+    @staticmethod
+    def __new__(cls, a: torch.Tensor, b: torch.Tensor, text: str = "") -> Described:
+        return torch.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype)
+
+    def __init__(self, a: torch.Tensor, b: torch.Tensor, text: str = "") -> None:
+        self.a = a
+        self.b, self.text = b, text
+
+    def __tensor_flatten__(self) -> Any:
+        return ["a", "b"], self.text
+
+    @staticmethod
+    def __tensor_unflatten__(inner: Any, context: Any, size: Any, stride: Any) -> Described:
+        return Described(inner["a"], inner["b"], context)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_one_that_is_looked_at_as_it_is_made(dynamic: bool | None) -> None:
+    def fn(x: torch.Tensor) -> None:
+        made = Described(x, x, "made")  # noqa: F841
+
+    compiled = framelift.compile(fn, backend="eager", dynamic=dynamic)
+    for size in (3, 4, 5):
+        compiled(torch.ones(size))
+    assert "bug in Framelift" not in reasons(compiled)

@@ -275,3 +275,13 @@ def test_what_is_not_known_is_answered_as_the_question_says() -> None:
         compiled = framelift.compile(fn, backend="eager", fullgraph=True)
         known, supposed, is_symbol, _ = compiled(torch.tensor(8), torch.ones(2))
     assert (known, supposed, is_symbol) == ((True, False), (False, True), True)
+
+
+def test_a_question_that_is_deprecated_is_answered_and_warned_of_in_each_call() -> None:
+    def fn(x):
+        return x + 1 if symbolic_shapes.guard_size_oblivious(x.size(0) == 0) else x - 1
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True, dynamic=True)
+    for size in (3, 0, 5):
+        with pytest.warns(FutureWarning, match="guard_size_oblivious"):
+            assert torch.equal(compiled(torch.ones(size)), torch.ones(size) - 1)

@@ -121,6 +121,9 @@ UNCHECKED: dict[str, Callable[[Any], Any]] = {
     "a factor of truth values": lambda x: (torch.add(x > 0, x > 0, alpha=1.5), x + 1)[1],
     "a product of truth values": lambda x: (torch.mv((x > 0)[None], x > 0), x + 1)[1],
     "a number too large for half": lambda x: (x.half().masked_fill(x > 1, -1e9), x + 1)[1],
+    "a bound too large": lambda x: (x.long().clamp(1, 10**19), x + 1)[1],
+    "a bound too large for bytes": lambda x: (x.byte().clamp(max=300), x + 1)[1],
+    "a number that needs more bits": lambda x: (torch.where(x > 0, x.long(), 10**19), x + 1)[1],
     "a number too large for integers": lambda x: (x.to(torch.int8).fill_(1000), x + 1)[1],
 }
 

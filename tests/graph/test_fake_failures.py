@@ -53,6 +53,12 @@ FAILURES: dict[str, tuple[Any, str, type[Exception], str]] = {
         framelift.exc.Unsupported,
         "torch.where or torch.cond",
     ),
+    "data that C looks at": (
+        lambda x: torch._VF._pad_packed_sequence(x + 1, torch.tensor([2, 1]), False, 0.0, 2)[0] * 2,
+        "operator without a fake kernel",
+        framelift.exc.Unsupported,
+        "keep the call outside",
+    ),
     "a shape": (
         lambda x: (x + 1, x.nonzero(), x * 2),
         "data-dependent shape",
@@ -144,3 +150,15 @@ def test_captured_if_that_is_wanted() -> None:
     with framelift.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
         check(FAILURES["a shape"][0], X)
         check(FAILURES["a shape of the user's own"][0], X)
+
+
+def test_a_number_of_data_that_c_takes_for_a_size() -> None:
+    """As `nn.LSTM` has it of packed sequences."""
+    pack, lengths = torch._VF._pack_padded_sequence, torch.tensor([2, 1, 1])
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(2, pack(x[:, None], lengths, True)[1][0], 3)
+
+    check(fn, X, fullgraph=False)
+    with pytest.raises(framelift.exc.Unsupported, match="data-dependent value"):
+        framelift.compile(fn, backend="eager", fullgraph=True)(X)

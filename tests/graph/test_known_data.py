@@ -76,3 +76,49 @@ def test_a_write_makes_it_unknown() -> None:
         return before, t.tolist(), x + t
 
     check(fn, torch.ones(2), fullgraph=False)
+
+
+QUESTIONS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "item": lambda x: x.item(),
+    "bool": lambda x: bool(x),
+    "int": lambda x: int(x),
+    "float": lambda x: float(x),
+    "complex": lambda x: complex(x),
+    "index": lambda x: [0, 1, 2][x],
+    "range": lambda x: list(range(x)),
+    "nonzero": lambda x: "yes" if x else "no",
+    "len": lambda x: len(x),
+    "equal": lambda x: torch.equal(x, x.t()),
+    "is_nonzero": lambda x: torch.is_nonzero(x),
+    "in a list": lambda x: x in [torch.zeros(7)],
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions_that_have_no_answer_are_errors_of_the_programs(name: str, dynamic: bool | None) -> None:
+    ask = QUESTIONS[name]
+
+    def fn(x: torch.Tensor, made: int) -> Any:
+        known = [
+            torch.full((3,), 1.5),
+            torch.full((), 1.5),
+            torch.tensor([[1, 2], [3, 4]]),
+            torch.tensor([]),
+            torch.tensor(1j),
+            torch.tensor(2),
+        ][made]
+        try:
+            return x * 2, ask(known)
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            return x + 1, type(error), str(error)
+
+    compiled = framelift.compile(fn, backend="eager", dynamic=dynamic)
+    for made in range(6):
+        for size in (3, 4):
+            check_equal(fn(torch.ones(size), made), compiled(torch.ones(size), made))
+
+
+def check_equal(expected: Any, found: Any) -> None:
+    assert torch.equal(expected[0], found[0])
+    assert expected[1:] == found[1:]

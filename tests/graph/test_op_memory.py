@@ -379,9 +379,66 @@ def test_statistics_that_an_operator_updates_are_noticed() -> None:
         return torch.nn.functional.batch_norm(x, mean, var, training=training)
 
     arguments = torch.randn(4, 3), torch.zeros(3), torch.ones(3)
-    check(program, *arguments, True)
-    assert not remembered()
-    check(program, *arguments, False)
+    for training, inputs in ((True, (1, 2)), (False, ())):
+        check(program, *arguments, training)
+        assert remembered()
+        assert written_inputs(program, *arguments, training) == inputs
+
+
+def written_inputs(program: Program, *arguments: Any) -> tuple[int, ...]:
+    """Which inputs a trace knows that the program writes to."""
+    recorder = Recorder(lambda: None)
+    with recorder.fakes, recorder:
+        program(*pytree.tree_map_only(Tensor, recorder.add_input, arguments))
+        return recorder.mutations.written_inputs()
+
+
+WRITING: dict[str, Program] = {
+    "number": lambda t: t.add_(1),
+    "activation": lambda t: torch.nn.functional.relu(t, inplace=True),
+    "copy": lambda t: t.copy_(t * 2),
+    "item": lambda t: t.__setitem__(0, 1.0),
+    "result": lambda t: torch.mul(t, 2, out=t),
+}
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_writes_are_remembered_as_writes(name: str) -> None:
+    def program(t: Any) -> Any:
+        view, made = t.view(-1), t * 1
+        WRITING[name](t)
+        WRITING[name](made)
+        return view, made, view.sum() + made.sum()
+
+    op_memory._memory.clear()
+    for _ in range(3):
+        assert written_inputs(program, torch.randn(3)) == (0,)
+    check(program, torch.randn(3))
+
+
+def test_writes_to_views_may_be_errors_where_others_are_not() -> None:
+    def plain(t: Any) -> Any:
+        return (t[0] * 1).relu_()
+
+    def of_several(t: Any) -> Any:
+        first, _ = (t * 1).unbind(0)
+        return first.relu_()
+
+    argument = torch.randn(2, 3, requires_grad=True)
+    with op_memory.bypassed():
+        expected = run(of_several, (argument,))
+    op_memory._memory.clear()
+    run(plain, (argument,))
+    assert run(of_several, (argument,)) == expected
+    assert expected[0][0] is RuntimeError
+
+
+def test_empty_lists_are_remembered_as_tensors_with_nothing_in_them() -> None:
+    def program(t: Any) -> Any:
+        kept = torch.tensor([], dtype=t.dtype)
+        return kept, torch.cat([kept, t], dim=-1), kept.numel()
+
+    check(program, torch.randn(2, 3))
     assert remembered()
 
 

@@ -583,6 +583,29 @@ def test_keys():
     assert check(g.CHECK_KEYS, ())({})
 
 
+def test_calls_forward():
+    module = torch.nn.Linear(2, 2)
+    holds = check(g.CHECK_CALLS_FORWARD, None)
+    assert holds(module) and holds(module)
+    handle = module.register_forward_hook(lambda *args: None)
+    assert not holds(module)
+    handle.remove()
+    assert holds(module)
+    for name in ("forward", "_call_impl", "_compiled_call_impl"):
+        vars(module)[name] = None
+        assert not holds(module)
+        del vars(module)[name]
+        assert holds(module)
+    hooks = vars(module).pop("_backward_hooks")
+    assert not holds(module)
+    for others in ({}, collections.OrderedDict(a=1), None):
+        module._backward_hooks = others
+        assert not holds(module)
+    module._backward_hooks = hooks
+    assert holds(module) and holds(torch.nn.ReLU())
+    assert not holds(Plain()) and not holds(3)
+
+
 def test_keys_of_an_ordered_dict():
     holds = check(g.CHECK_KEYS, ("a", "b", Plain))
     ordered = collections.OrderedDict.fromkeys(["a", "b", Plain])
@@ -1214,6 +1237,22 @@ def test_dynamic_with_fixed_strides():
     assert same(g.TensorSpec(torch.zeros(5, 3), dynamic=(1,)), torch.zeros(5, 0))
     sparse = g.TensorSpec(torch.eye(3).to_sparse(), dynamic=(0,))
     assert same(sparse, torch.zeros(5, 3).to_sparse()) and not same(sparse, torch.zeros(3, 5).to_sparse())
+
+
+def test_free_strides():
+    columns = g.TensorSpec(torch.zeros(4, 8)[:, :3], free_strides=(0, 1))
+    assert columns.strides == (None, None) and columns.own_strides == {0: None, 1: None}
+    assert same(columns, torch.zeros(4, 7)[:, :3]) and not same(columns, torch.zeros(5, 7)[:, :3])
+    blocks = g.TensorSpec(torch.zeros(2, 8, 3)[:, :4], free_strides=(0,))
+    assert blocks.strides == (None, None, 1) and blocks.own_strides == {0: None}
+    assert same(blocks, torch.zeros(2, 9, 3)[:, :4]) and not same(blocks, torch.zeros(2, 9, 4)[:, :4, :3])
+    assert g.TensorSpec(torch.zeros(2, 8, 3)[:, :4]).own_strides == {0: 24}
+    assert (
+        g.TensorSpec(torch.zeros(2, 3, 4)).own_strides
+        == g.TensorSpec(torch.zeros(3).expand(2, 3)).own_strides
+        == {}
+    )
+    assert g.TensorSpec(torch.eye(3).to_sparse()).own_strides == {}
 
 
 def test_spec_properties():

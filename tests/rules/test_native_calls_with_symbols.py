@@ -34,9 +34,10 @@ def compilations(calls: list[Call], sizes: tuple[int, ...] = SIZES) -> int:
 
 REASONS: dict[str, list[str]] = {
     "it shows the digits": [
-        r"builtins\.(ascii|bin|chr|format|hex|oct|repr|str)\(.*",
+        r"builtins\.(bin|chr|hex|oct)\(.*",
+        r"builtins\.(ascii|format|repr|str)\(.*\[n, 3\].*",
         r".*\.__str__\(\)",
-        r"'ab\{\}'\.(format|translate)\(.*",
+        r"'ab\{\}'\.(format\(.*\[n, 3\]|translate\().*",
         r".*mod(__)?\(.*\[n, 3\]\)",
         r"n\.to_bytes\(.*",
         r"\(n / 2\)\.(hex|as_integer_ratio)\(\)",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.utils.checkpoint
 
 from check import Comparison, capture, reasons
 from framelift.core import breaks
@@ -110,6 +111,19 @@ def test_a_change_from_outside_is_noticed() -> None:
         Comparison().same(hides_a_name(x, base, *others), compiled(x, base, *others), "result")
     others[0].count = base.shared = 8
     Comparison().same(hides_a_name(x, base, *others), compiled(x, base, *others), "result")
+
+
+def test_attributes_of_torchs_own_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    defaults = torch.utils.checkpoint.DefaultDeviceType
+    monkeypatch.setattr(defaults, "_default_device_type", None)
+
+    def fn(x):
+        return torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=True), defaults.get_device_type()
+
+    compiled, x = capture(fn), torch.ones(2)
+    for _ in range(2):
+        Comparison().same((torch.sin(x), "cpu"), compiled(x), "result")
+        assert defaults._default_device_type == "cpu"
 
 
 def test_a_break_in_between() -> None:

@@ -49,6 +49,12 @@ def arithmetic(x):
     return x.sum() * n, n + 1, n - 1, 2 * n, n // 2, n % 3, -n, n**2, abs(n - 100), n & 3
 
 
+@PROGRAMS.add(MANY, captures=3)
+def chosen_as_torch_does(x):
+    n = x.shape[0]
+    return torch.sym_ite(n > 6, n, n + 1), torch.sym_ite(True, n, 3), x * torch.sym_ite(n > 6, n, 2)
+
+
 @PROGRAMS.add(MANY)
 def true_division(x):
     n = x.shape[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import enum
 import functools
 import itertools
 import math
@@ -45,6 +46,69 @@ def mapped(x):
     rows, columns = map(int, x.shape)
     doubled = tuple(map(lambda size: size * 2, x.shape))
     return x.new_zeros(doubled), rows + columns, list(map(operator.neg, x.shape))
+
+
+class Axis(enum.IntEnum):
+    ROWS = 0
+    COLUMNS = 1
+
+
+@program
+def tuples_with_names(x):
+    extent = Extent(*x.shape)
+    moved = extent._replace(rows=extent.rows + 1)
+    return (
+        x.view(extent),
+        moved,
+        extent + (1,),
+        (2,) + moved,
+        extent + extent,
+        moved[::-1],
+        max(moved),
+        sum(extent),
+    )
+
+
+@program
+def members_of_enumerations(x):
+    rows = x.shape[Axis.ROWS]
+    return (
+        x.sum(Axis.COLUMNS),
+        rows + Axis.COLUMNS,
+        Axis.COLUMNS - rows,
+        rows == Axis.ROWS,
+        x.shape[Axis.COLUMNS],
+    )
+
+
+@program
+def matched(x):
+    match x.shape:
+        case (rows, 4):
+            return x * rows, rows
+        case _:
+            return x
+
+
+@program
+def asked_for_attributes(x):
+    return (
+        x + 1,
+        hasattr(x.shape[0], "bit_length"),
+        hasattr(x.shape[0] / 2, "imag"),
+        hasattr(x.shape[0], "no"),
+    )
+
+
+@program
+def zipped_with_what_is_missing(x):
+    return x + 1, list(itertools.zip_longest([1, 2], [x.shape[0]], fillvalue=x.shape[0] * 2)), len(x.shape)
+
+
+@program
+def least_and_largest_floats(x):
+    rate = x.shape[0] / 20
+    return x * min(rate, 1.0), max(rate, 0.5, rate / 2), min((rate + 1) ** -0.5, rate * 0.1)
 
 
 @program

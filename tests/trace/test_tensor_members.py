@@ -220,3 +220,23 @@ def test_tensors_used_in_other_ways_are_as_eagerly(name: str, backend: str) -> N
     compiled = framelift.compile(FORMS[name], backend=backend, fullgraph=True)
     x, y = torch.arange(4.0), torch.arange(4.0)
     Comparison().same((FORMS[name](x), x), (compiled(y), y), name)
+
+
+def copies_of_parameters(x, module):
+    copied, both = copy.deepcopy(module), copy.deepcopy([module.weight, module.weight, x])
+    kinds = [type(p) for p in copied.parameters()], type(module.weight.__deepcopy__({}))
+    with torch.no_grad():
+        result = copied(x)
+    return result, kinds, copied.weight, copied.weight.grad, copied.tied is copied.weight, both
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_deep_copy_of_a_parameter_is_a_parameter(backend: str) -> None:
+    results = []
+    for compile in (lambda fn: fn, lambda fn: framelift.compile(fn, backend=backend, fullgraph=True)):
+        torch.manual_seed(0)
+        module, x = torch.nn.Linear(2, 2), torch.ones(2, requires_grad=True)
+        module.tied, module.weight.grad = module.weight, torch.ones(2, 2)
+        module.bias.requires_grad_(False)
+        results.append(compile(copies_of_parameters)(x, module))
+    Comparison().same(*results, "result")

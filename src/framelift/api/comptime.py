@@ -12,6 +12,7 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
+import linecache
 import time
 from collections.abc import Callable
 from types import CellType, FunctionType
@@ -27,7 +28,7 @@ from framelift.core.errors import ComptimeError
 from framelift.core.sentinels import MISSING, UNSET
 from framelift.graph.body import graph_module
 from framelift.graph.origins import describe_nodes
-from framelift.graph.symbols import PYTHON_TYPES, settled
+from framelift.graph.symbols import PYTHON_TYPES, settled, simplest
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.pending import Pending, opened
 from framelift.interpreter.points import chain
@@ -39,7 +40,7 @@ class ComptimeVar:
     """A value of the traced program, with what may be asked of it while it is captured."""
 
     def __init__(self, world: Any, value: Any) -> None:
-        self._world, self._value = world, opened(value)
+        self._world, self._value = world, as_known(opened(value))
 
     def as_proxy(self) -> Any:
         """The node of the graph that computes it; in containers of the same form."""
@@ -92,6 +93,11 @@ class ComptimeVar:
 
     def __repr__(self) -> str:
         return as_text(self._value)
+
+
+def as_known(value: Any) -> Any:
+    """A symbol that the program has made definite is a number; nothing is decided by asking."""
+    return value if type(value) is torch.SymBool else simplest(value)
 
 
 SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -185,7 +191,10 @@ class ComptimeContext:
             print(f"- {value}", file=file)
 
     def print_bt(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
-        print("\n".join(self.stack(stacklevel)), file=file)
+        """Where the program is, as Python's tracebacks show it."""
+        for frame, where in zip(chain(self.frame_at(stacklevel)), self.stack(stacklevel), strict=True):
+            line = linecache.getline(frame.code.code.co_filename, frame.line or 0).strip()
+            print(f"  {where}", *([f"    {line}"] if line else []), sep="\n", file=file)
 
     def print_disas(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
         """The instructions of the frame's function, and the line that it stands at."""

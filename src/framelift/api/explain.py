@@ -30,7 +30,7 @@ from framelift.debugging.reporting import readable, shape_of
 from framelift.dispatch.compilation import NOTHING_CAPTURED
 from framelift.dispatch.compile_contexts import CompiledEntry, Context, Recompilation, Watch, watching
 from framelift.graph.origins import innermost
-from framelift.guards.guard import ClassGuard, Guard
+from framelift.guards.guard import ClassFact, Guard
 from framelift.report import terminal
 
 
@@ -44,7 +44,7 @@ class CapturedPart:
     source: str
     """The generated function."""
     guards: list[Guard]
-    class_guards: list[ClassGuard]
+    class_guards: list[ClassFact]
     shapes: list[tuple[str, Place | None]]
     steps: dict[str, int]
     """How many steps the native walk takes for what is guarded of each source."""
@@ -74,7 +74,7 @@ class Explanation:
     graphs: list[torch.fx.GraphModule] = field(default_factory=list)
     ops: list[list[Any]] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
-    class_guards: list[ClassGuard] = field(default_factory=list)
+    class_guards: list[ClassFact] = field(default_factory=list)
     shapes: list[tuple[str, Place | None]] = field(default_factory=list)
     """What is relied on of sizes and numbers that may vary, and where."""
     breaks: list[Break] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Explanation:
         return self.ops
 
     @property
-    def out_guards(self) -> list[Guard | ClassGuard]:
+    def out_guards(self) -> list[Guard | ClassFact]:
         return [*self.guards, *self.class_guards]
 
     @property
@@ -377,7 +377,7 @@ def shape_data(shapes: list[tuple[str, Place | None]]) -> list[dict[str, Any]]:
     return [{"fact": text, "at": place_data(at)} for text, at in shapes]
 
 
-def lookup_data(guards: list[ClassGuard]) -> dict[str, list[str]]:
+def lookup_data(guards: list[ClassFact]) -> dict[str, list[str]]:
     """The names that were looked up on each class, each once; what they find is guarded."""
     found: dict[str, dict[str, None]] = {}
     for guard in guards:

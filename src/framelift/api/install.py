@@ -267,21 +267,11 @@ def errors_of_torch() -> Iterator[None]:
     for ours, path in ERRORS.items():
         module, _, name = path.rpartition(".")
         torchs = getattr(importlib.import_module(module), name)
-        errors.also_raised_as[ours] = raised_as_both(ours, torchs)
+        errors.also_raised_as[ours] = errors.raised_as_both(ours, torchs)
     try:
         yield
     finally:
         errors.also_raised_as.clear()
-
-
-def raised_as_both(ours: Any, torchs: Any) -> Any:
-    names = {"__module__": ours.__module__, "__qualname__": ours.__qualname__, "__doc__": ours.__doc__}
-
-    def reduce(self: Any) -> Any:
-        made = ours.__reduce__(self)
-        return (ours, *made[1:])
-
-    return type(ours.__name__, (ours, torchs), {**names, "__reduce__": reduce, "real_stack": None})
 
 
 # ---- options

@@ -1,6 +1,6 @@
 """`set_stance` and `run`: using what is compiled, without compiling more.
 
-What they change holds while the program runs, so a call of either in a compiled function is a break.
+What `set_stance` changes holds while the program runs, so a call of it in a compiled function is a break.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from framelift.core.breaks import Break
 from framelift.core.errors import UserError
 from framelift.dispatch.compile_contexts import Backend
 from framelift.dispatch.stand_ins import aot_eager_at_first, forcing
+from framelift.interpreter.calls import call
+from framelift.interpreter.pending import opened
+from framelift.trace.bodies import interpret
 from framelift.trace.callable_rules import serve
+from framelift.trace.machine import TraceFrame
 
 
 class set_stance:
@@ -82,19 +86,29 @@ class set_stance:
 def run(fn: Any = None) -> Any:
     """A compiled function or module that uses what has been compiled for it and compiles nothing more:
     where no entry fits, plain Python runs. In this thread and for the time of the call; so also for what any
-    other function calls. Without one, a decorator."""
+    other function calls. In a compiled function it is a part of that. Without one, a decorator."""
     if fn is None:
         return run
     if not callable(fn):
         raise TypeError(f"framelift.run takes a function, not a {type(fn).__name__}")
 
     def runs_only(*args: Any, **kwargs: Any) -> Any:
-        with stances.running_only():
-            return fn(*args, **kwargs)
+        return call_only(fn, args, kwargs)
 
     if hasattr(fn, "__name__"):
         functools.update_wrapper(runs_only, fn)
-    return not_captured(runs_only, "framelift.run")
+    interpret(runs_only)
+    return runs_only
+
+
+def call_only(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with stances.running_only():
+        return fn(*args, **kwargs)
+
+
+@serve(call_only)
+def serve_call_only(f: TraceFrame, /, fn: Any, args: Any, kwargs: Any) -> Any:
+    return call(f, opened(fn), list(opened(args)), dict(opened(kwargs)))
 
 
 def refuse(frame: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -176,7 +176,7 @@ def cached_files() -> list[CacheFile]:
 def keep_within_limit() -> int:
     """Removes what was not used for longest if there is more than the limit allows. How many that were."""
     files = cached_files()
-    total, limit = sum(each.size for each in files), config.cache_size_limit * MEBIBYTE
+    total, limit = sum(each.size for each in files), config.cache_mebibytes * MEBIBYTE
     if total <= limit:
         return 0
     removed = 0
@@ -187,7 +187,7 @@ def keep_within_limit() -> int:
             each.path.unlink()
             total, removed = total - each.size, removed + 1
     log.info(
-        "%d files of the cache were removed, which had grown over %d MiB", removed, config.cache_size_limit
+        "%d files of the cache were removed, which had grown over %d MiB", removed, config.cache_mebibytes
     )
     return removed
 

@@ -16,6 +16,7 @@ import torch
 from framelift._guards import separate_histories
 from framelift.cache.inductor_code import InductorCode, portable_code
 from framelift.dispatch.capture_pickles import Portable
+from framelift.dispatch.examples import giving_sizes
 from framelift.dispatch.inductor_parts import InductorParts
 from framelift.dispatch.object_names import NotPortableError
 
@@ -63,6 +64,10 @@ class Running(NamedTuple):
     """The results whose gradients the backward graph takes, and how these lie in memory."""
     reuses_saved: bool = False
     """Whether the backward graph writes to what was saved for it."""
+    saved_numbers: int = 0
+    """How many numbers the forward graph gives for the backward graph, behind the tensors."""
+    sizes: tuple[tuple[int, int], ...] = ()
+    """Input and dimension of the sizes that the graph takes behind the other inputs."""
     deterministic: bool | None = None
 
 
@@ -82,6 +87,8 @@ class InductorGraphs(Portable):
             run = inference(self.running, forward, around)
         else:
             run = training(self.running, forward, self.backward.load(), around)
+        if self.running.sizes:
+            run = giving_sizes(run, self.running.sizes)
         return separated(run) if self.running.separates else run
 
 
@@ -137,13 +144,16 @@ def training(
     around: Callable[[], Any],
 ) -> Callable[..., Any]:
     outputs, unchecked = running.outputs, running.unchecked
+    numbers = running.saved_numbers
 
     class CompiledFunction(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:
             with around():
                 made = list(compiled_forward(list(args)))
-            saved = [x.detach() if x._is_view() else x for x in made[outputs:]]
+            tensors = len(made) - numbers
+            ctx.numbers = made[tensors:]
+            saved = [x.detach() if x._is_view() else x for x in made[outputs:tensors]]
             checked = len(saved) - unchecked
             ctx.save_for_backward(*saved[:checked])
             ctx.others = saved[checked:]
@@ -164,7 +174,7 @@ def training(
                     "This backward pass was compiled without torch.use_deterministic_algorithms(True)."
                 )
             tangents = [layout.applied(grads[n]) for n, layout in running.tangents]
-            given = [*ctx.saved_tensors, *ctx.others, *tangents]
+            given = [*ctx.numbers, *ctx.saved_tensors, *ctx.others, *tangents]
             if torch.is_grad_enabled():
                 marker = torch.empty(0, requires_grad=True)
                 return OnceDifferentiable.apply(lambda: run_backward(ctx, given), marker)
@@ -226,6 +236,7 @@ def portable_graphs(parts: InductorParts) -> InductorGraphs:
         tuple(known.mutated_graph_handled_indices_seen_by_autograd) if known.keep_input_mutations else (),
         parts.disables_autocast,
         parts.separates,
+        sizes=parts.sizes,
     )
     if not parts.is_inference:
         if parts.backward is None:
@@ -246,7 +257,6 @@ def refusals(known: Any) -> list[tuple[str, Any]]:
         ("the grad mode", known.grad_enabled_mutation is not None),
         ("random numbers", known.num_graphsafe_rng_states or known.is_rng_op_functionalized),
         ("collectives", known.act_input_indices),
-        ("symbols", known.num_symints_saved_for_bw or known.dynamic_outputs),
         ("objects", known.num_opaque_objects_saved_for_bw),
         ("writes in backward", known.indices_of_inputs_that_requires_grad_with_mutations_in_bw),
         ("numbers", any(not issubclass(each.raw_type, torch.Tensor) for each in known.output_info)),
@@ -278,6 +288,7 @@ def with_gradients(running: Running, known: Any, has_gradient: list[bool]) -> Ru
         ),
         reuses_saved=bool(known.bw_donated_idxs),
         deterministic=known.deterministic,
+        saved_numbers=known.num_symints_saved_for_bw or 0,
     )
 
 

@@ -26,7 +26,7 @@ from framelift.dispatch.object_names import NotPortableError, digest, is_plain
 FORMAT = "1"
 """Of the files; another one for each change of what they hold."""
 
-WITHOUT_INFLUENCE = frozenset({"cache", "cache_dir", "cache_size_limit", "debug_dir", "verbose", "cprofile"})
+WITHOUT_INFLUENCE = frozenset({"cache", "cache_dir", "cache_mebibytes", "debug_dir", "verbose", "cprofile"})
 """Options that change nothing about what is captured."""
 VARIABLES = (
     "TORCH",

@@ -25,7 +25,7 @@ def main(options: argparse.Namespace) -> int:
         "captures": len(found) - len(kernels),
         "kernels": len(kernels),
         "bytes": sum(each.size for each in found),
-        "limit_bytes": config.cache_size_limit * files.MEBIBYTE,
+        "limit_bytes": config.cache_mebibytes * files.MEBIBYTE,
     }
     if options.action == "clear":
         removed, size = files.clear()
@@ -38,7 +38,7 @@ def main(options: argparse.Namespace) -> int:
         print(f"folder    {told['folder']}{'' if config.cache else ' (not used: FRAMELIFT_CACHE=0)'}")
         print(f"captures  {told['captures']}")
         print(f"kernels   {told['kernels']}")
-        limit = in_mebibytes(config.cache_size_limit * files.MEBIBYTE)
+        limit = in_mebibytes(config.cache_mebibytes * files.MEBIBYTE)
         print(f"size      {in_mebibytes(sum(each.size for each in found))} of {limit}")
     return 0
 

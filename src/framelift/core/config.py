@@ -171,7 +171,7 @@ class Config:
         "Where that is kept; empty: `framelift` in the user's cache folder.",
         is_folder=True,
     )
-    cache_size_limit: int = option(
+    cache_mebibytes: int = option(
         2048, "How many MiB the cache on disk may take; what was not used for longest is removed.", least=1
     )
     debug_dir: str = option(

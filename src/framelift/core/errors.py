@@ -30,6 +30,17 @@ also_raised_as: dict[type[FrameliftError], type[FrameliftError]] = {}
 """Class -> the one that is raised in its place, which derives from it and from torch's of that name."""
 
 
+def raised_as_both(ours: Any, torchs: Any) -> Any:
+    """A class that derives from both, and is pickled as ours."""
+    names = {"__module__": ours.__module__, "__qualname__": ours.__qualname__, "__doc__": ours.__doc__}
+
+    def reduce(self: Any) -> Any:
+        made = ours.__reduce__(self)
+        return (ours, *made[1:])
+
+    return type(ours.__name__, (ours, torchs), {**names, "__reduce__": reduce, "real_stack": None})
+
+
 class Unsupported(FrameliftError):
     """`fullgraph=True`, and something can't be captured."""
 

@@ -175,6 +175,15 @@ INLINED = (
     *("torch._jit_internal.ignore", "torch._jit_internal.unused", "torch._jit_internal.export"),
     *("torch.onnx._internal.torchscript_exporter._globals", "torch.autograd._is_checkpoint_valid"),
     *("torch.nn.parameter._BufferMeta", "torch.nn.parameter.Buffer", "torch.utils.weak"),
+    *(
+        f"torch.utils._python_dispatch.{name}"
+        for name in (
+            *("is_traceable_wrapper_subclass", "is_traceable_wrapper_subclass_type"),
+            "_has_traceable_wrapper_subclass_protocol",
+        )
+    ),
+    *(f"torch._library.opaque_object.{name}" for name in ("is_opaque_value", "is_opaque_type")),
+    "torch._library.opaque_object._resolve_opaque_type_info",
     "torch._dynamo.external_utils",  # what a captured backward pass calls
     "torch._dynamo._trace_wrapped_higher_order_op",  # what flex_attention's functions look elements up with
 )

@@ -67,7 +67,8 @@ def follower() -> Callable[[Any], None] | None:
 
 def headline(place: Place, depth: int) -> str:
     inlined = f" (inline depth: {depth})" if depth else ""
-    return f"TRACE starts_line {place.code.co_filename}:{place.line} in {place.code.co_qualname}{inlined}"
+    name = place.code.co_qualname.replace(".<locals>", "")
+    return f"TRACE starts_line {place.code.co_filename}:{place.line} in {name}{inlined}"
 
 
 def depth_of(frame: Any) -> int:

@@ -40,12 +40,14 @@ from framelift.dispatch.examples import (
     fix_floats,
     giving_sizes,
     nothing_changed,
+    places_of,
     settle_all,
     sharing,
     sizes_without_node,
     take_sizes,
 )
 from framelift.dispatch.extensions import extensions
+from framelift.dispatch.fused_optimizers import name_fused_steps
 from framelift.dispatch.inductor_parts import InductorParts, compiling_afresh, wanted
 from framelift.dispatch.subgraph_results import calls_subgraphs, separate_results
 from framelift.dispatch.vector_probes import keep_probes
@@ -284,13 +286,14 @@ def run_in_context(
             context.end()
     separates = context.used_aot_autograd and differentiated > 1
     for parts in wanted.get() or ():
-        parts.separates, parts.is_wrapped = separates, graph is not captured or given.varies
+        parts.separates, parts.is_wrapped = separates, graph is not captured
+        parts.sizes = places_of(sizes) if takes_sizes else ()
     if graph is not captured:
         compiled = leaving_no_levels(compiled)
     if given.varies and compiles_when_called(compiled):
         raise NotImplementedError("what compiles when it is first called takes no sizes that vary")
     if sizes and takes_sizes:
-        compiled = giving_sizes(compiled, sizes)
+        compiled = giving_sizes(compiled, places_of(sizes))
     if separates:
         compiled = separating(compiled)
     return unmarking(compiled, varying) if given.varies and context.used_aot_autograd else compiled
@@ -369,6 +372,7 @@ def on_fakes(backend: Backend) -> Backend:
             return run_backend(compile_on_fakes, backend_name(backend), graph, inputs, **options)
         if context.given.mode is None:
             inputs = context.fakes_of(inputs)
+        name_fused_steps(graph)
         with flags_lock, lstm_in_parts(graph, inputs):
             return exposed(backend, graph, inputs, **options)
 
@@ -553,6 +557,8 @@ def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callab
     """TorchInductor, the default."""
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
+    from framelift.dispatch.factors import with_factors_written_out
+
     keep_probes()
     observing = observed(compile_fx_inner)
     static, parts = parameters_of(inputs), InductorParts(len(inputs))
@@ -568,8 +574,12 @@ def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callab
         return made
 
     with compiling_afresh(calls_subgraphs(graph)):
-        checked = with_checks(graph)
-        compiled = compile_fx(checked, inputs, inner_compile=compile_inner, config_patches=options or None)
+        compiled = compile_fx(
+            with_checks(graph),
+            inputs,
+            inner_compile=compile_inner,
+            config_patches=with_factors_written_out(options),
+        )
     if (collected := wanted.get()) is not None:
         parts.metadata = TracingContext.get().fw_metadata
         collected.append(parts)

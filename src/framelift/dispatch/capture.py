@@ -20,7 +20,7 @@ from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.origins import describe_nodes, forget_origins
 from framelift.graph.symbols import Fact, Read, Symbols
 from framelift.graph.torch_flags import Settings
-from framelift.guards.guard import ClassGuard, Guard
+from framelift.guards.guard import ClassFact, Guard
 from framelift.guards.program import GuardProgram, Step, build, checkable, definite, let_go, violations
 from framelift.guards.sources import Source
 from framelift.interpreter.machine import NOWHERE, Position
@@ -69,7 +69,7 @@ class Capture:
     fn_name: str = field(metadata=SAVED)
     graph: torch.fx.GraphModule | None = field(metadata=SAVED)
     guards: list[Guard] = field(metadata=SAVED)
-    class_guards: list[ClassGuard] = field(metadata=SAVED)
+    class_guards: list[ClassFact] = field(metadata=SAVED)
     storages: Storages | None = field(metadata=SAVED)
     """Which inputs of the region share memory, where that matters."""
     region: Region = field(metadata=SAVED)

@@ -176,7 +176,10 @@ def spec_data(spec: Any, example: torch.Tensor | None) -> Any:
     sizes, strides = (
         (spec.sizes, spec.strides) if example is None else (tuple(example.size()), example.stride())
     )
-    free = tuple([n for n, size in enumerate(spec.sizes) if size is None])
+    free = (
+        tuple([n for n, size in enumerate(spec.sizes) if size is None]),
+        tuple([n for n, stride in spec.own_strides.items() if stride is None]),
+    )
     data = (free, spec.type, spec.dtype, spec.device, sizes, strides, spec.requires_grad)
     made = load_spec(*data)
     same = (made.sizes, made.strides) == (spec.sizes, spec.strides)
@@ -185,8 +188,9 @@ def spec_data(spec: Any, example: torch.Tensor | None) -> Any:
     return "tensor", *data
 
 
-def load_spec(free: tuple[int, ...], *data: Any) -> _guards.TensorSpec:
-    return _guards.TensorSpec(tensor_like(*data), free)
+def load_spec(free: tuple[tuple[int, ...], tuple[int, ...]], *data: Any) -> _guards.TensorSpec:
+    """`free`: dimensions that vary, and dimensions whose strides do."""
+    return _guards.TensorSpec(tensor_like(*data), *free)
 
 
 def tensor_like(
@@ -476,6 +480,7 @@ LOADERS: dict[str, Callable[..., Any]] = {
     "code": names.load_code,
     "code of": names.load_code_of,
     "part": names.load_part,
+    "class of": lambda module: type(importlib.import_module(module)),
     "function": names.load_function,
     "class attribute": names.load_class_attribute,
     "named": names.load_named,

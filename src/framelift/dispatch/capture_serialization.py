@@ -27,6 +27,7 @@ from framelift.dispatch.capture_pickles import CapturePickler, CaptureUnpickler,
 from framelift.dispatch.object_names import NotPortableError
 from framelift.dispatch.object_places import value_at
 from framelift.graph.builder import as_input
+from framelift.guards.guard import one_by_one
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 
@@ -64,7 +65,13 @@ class Snapshot:
             self.fields |= {"graph": None, "ops": [], "ended_by": capture.ended_by}
             self.fields["region"] = dataclasses.replace(capture.region, outputs=[])
         self.guards = [(guard, weakly(guard.expected)) for guard in capture.guards]
-        self.class_guards = [(it, weakly(it.cls), weakly(it.found)) for it in capture.class_guards]
+        lookups = one_by_one(capture.class_guards)
+        self.fields["class_guards"] = lookups
+        self.class_guards = [(it, weakly(it.cls), weakly(it.found)) for it in lookups]
+        kept = set(map(id, capture.class_guards))
+        for it in lookups:
+            if id(it) not in kept:  # it must keep nothing alive
+                it.cls = it.found = None
         sources = list(capture.program.index)
         sources += [source.base for source in sources if source.access.is_root and source.base is not None]
         self.keys = {id(source): weak_key(source) for source in sources}
@@ -73,7 +80,7 @@ class Snapshot:
         self.examples: dict[int, torch.Tensor] = {}
         """id of the description of a tensor with sizes that vary -> what is to be known of one such."""
         for guard in capture.guards:
-            if guard.check is Check.TENSOR and None in guard.expected.sizes:
+            if guard.check is Check.TENSOR and is_free(guard.expected):
                 found = value_at(guard.source, fn, arguments)
                 if found.is_nested:  # whose size has a name in this process
                     self.refusal = self.refusal or "it is for nested tensors"
@@ -124,6 +131,11 @@ class Snapshot:
             [(name, still_there(value)) for name, value in self.constants],
             self.examples,
         )
+
+
+def is_free(spec: _guards.TensorSpec) -> bool:
+    """Whether it describes tensors of which sizes or strides vary."""
+    return None in spec.sizes or None in spec.own_strides.values()
 
 
 def empty(_variable: str) -> types.CellType:

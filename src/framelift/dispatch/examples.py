@@ -167,12 +167,17 @@ def take_sizes(graph: Graph, sizes: list[SizeOf]) -> None:
     graph.recompile()
 
 
-def giving_sizes(compiled: Callable[..., Any], sizes: list[SizeOf]) -> Callable[..., Any]:
-    """What was compiled of a graph that takes them, to be called with the other inputs alone."""
-    read = [(n, dim) for _, n, dim in sizes]
+def places_of(sizes: list[SizeOf]) -> tuple[tuple[int, int], ...]:
+    """Input and dimension of each."""
+    return tuple((n, dim) for _, n, dim in sizes)
+
+
+def giving_sizes(compiled: Callable[..., Any], places: tuple[tuple[int, int], ...]) -> Callable[..., Any]:
+    """What was compiled of a graph that takes the sizes at these places, to be called with the other inputs
+    alone."""
 
     def run(*args: Any) -> Any:
-        return compiled(*args, *[args[n].shape[dim] for n, dim in read])
+        return compiled(*args, *[args[n].shape[dim] for n, dim in places])
 
     return run
 

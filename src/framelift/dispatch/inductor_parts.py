@@ -32,6 +32,8 @@ class InductorParts:
         self.disables_autocast = torch._C._is_any_autocast_enabled()
         self.separates = False
         """Whether its results are given histories of their own."""
+        self.sizes: tuple[tuple[int, int], ...] = ()
+        """Input and dimension of the sizes that the graph takes behind the other inputs."""
         self.is_wrapped = False
         """Whether Framelift has put something else around it."""
         self.when_whole: Callable[[], None] | None = None

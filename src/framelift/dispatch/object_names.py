@@ -47,7 +47,7 @@ def is_namespace(name: Any, value: dict[str, Any]) -> bool:
 
 def has_name(fn: types.FunctionType) -> bool:
     """Whether a function is found where it is defined."""
-    return find_object(fn.__module__, fn.__qualname__) is fn
+    return find_function(fn.__module__, fn.__qualname__) is fn
 
 
 def original_code(code: types.CodeType) -> types.CodeType:
@@ -80,6 +80,8 @@ def object_name(value: Any) -> Any:
             return "named", module, name
     if isinstance(owner, type):
         return "bound", owner, value.__name__
+    if type(sys.modules.get(value.__module__)) is value:
+        return "class of", value.__module__
     raise NotPortableError(f"{value!r:.80} can't be imported")
 
 
@@ -185,6 +187,12 @@ def find_object(module: str | None, name: str) -> Any:
         return MISSING
 
 
+def find_function(module: str | None, name: str) -> Any:
+    """The same, and of a class method what it calls."""
+    found = find_object(module, name)
+    return found.__func__ if type(found) is types.MethodType else found
+
+
 def code_in(module: str, outer: str, qualname: str, known: str) -> types.CodeType | None:
     """The code of a function, or of one that is made inside it."""
     code = getattr(find_object(module, outer), "__code__", None)
@@ -203,7 +211,7 @@ def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def load_function(module: str, name: str, known: str) -> Any:
-    fn = find_object(module, name)
+    fn = find_function(module, name)
     if not isinstance(fn, types.FunctionType) or digest(fn.__code__) != known:
         raise NotPortableError(f"{module}.{name} is another function here")
     return fn

@@ -11,6 +11,8 @@ from __future__ import annotations
 import types
 from typing import Any
 
+import torch
+
 from framelift import _guards
 from framelift.dispatch.object_names import (
     NotPortableError,
@@ -18,6 +20,7 @@ from framelift.dispatch.object_names import (
     digest,
     is_known_by_guards,
 )
+from framelift.graph.fakes import is_plain
 from framelift.guards.guard import Guard
 from framelift.guards.kinds import Check
 from framelift.guards.sources import Source
@@ -53,7 +56,15 @@ def description(value: Any) -> str | None:
         return describe_contents(value)
     if is_known_by_guards(cls):
         return None
+    if cls in (torch.Tensor, torch.nn.Parameter) and is_plain(value):
+        return describe_tensor(value)
     raise NotPortableError(f"it is about a certain {cls.__module__}.{cls.__qualname__}")
+
+
+def describe_tensor(value: torch.Tensor) -> str:
+    """All but what is in it, which no capture knows."""
+    facts = (value.dtype, value.device, tuple(value.shape), value.stride(), value.storage_offset())
+    return f"tensor {(*facts, value.requires_grad, value.is_leaf)}"
 
 
 class FoundContainer:

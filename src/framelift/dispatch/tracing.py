@@ -18,7 +18,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from types import FrameType, FunctionType, TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -51,7 +51,7 @@ from framelift.graph.origins import Origin
 from framelift.graph.recorder import Recorder, refuse_resizing
 from framelift.graph.shared_memory import why_not_compiled
 from framelift.graph.torch_flags import TorchState
-from framelift.guards.guard import ClassGuard, Guard, GuardFilter, thinned
+from framelift.guards.guard import ClassFact, Guard, GuardFilter, thinned
 from framelift.guards.kinds import Check
 from framelift.guards.program import storage_groups
 from framelift.guards.sources import Source, variables
@@ -307,11 +307,15 @@ class Trace:
             raise
 
     def symbol_sources(self) -> list[Source]:
-        """Where the inputs with symbols are found; these are the backend's from now on."""
+        """Where the inputs with symbols are found; these are the backend's from now on. A number that the
+        graph computes is found nowhere."""
         symbols = self.recorder.builder.symbols
         if symbols is None:
             return []
-        sources = [self.world.inputs.graph_input_source(each.node, each.real) for each in symbols.inputs]
+        source_of, nowhere = self.world.inputs.graph_input_source, cast(Source, self.world.inputs.root)
+        sources = [
+            nowhere if each.node is None else source_of(each.node, each.real) for each in symbols.inputs
+        ]
         symbols.hand_over()
         return sources
 
@@ -464,7 +468,7 @@ RUN: Any = inspect.unwrap(Recorder.run).__code__
 
 def collect_guards(
     world: TraceWorld, inputs: list[Source]
-) -> tuple[list[Guard], list[ClassGuard], Storages | None]:
+) -> tuple[list[Guard], list[ClassFact], Storages | None]:
     """The guards of everything the trace has read, and which of the region's inputs share memory."""
     for fn in world.functions.inlined.values():
         world.guards.add(world.inputs.root.constant(fn, fn.__qualname__), Check.CODE, fn.__code__)
@@ -480,6 +484,8 @@ def collect_guards(
         used = [tensor for _, tensor, _ in recorder.inputs.entries if isinstance(tensor, torch.Tensor)]
         each = {id(tensor): world.inputs.known[id(tensor)] for tensor in (*used, *attributed)}.values()
         tensors = [(slots[known.source], known.value) for known in each if not known.source.is_drawn]
+        if mutated:
+            tensors += [(slots[source], tensor) for tensor, source in world.inputs.wrapped()]
         if any(tensor.layout is torch.sparse_coo for _, tensor in tensors):
             raise Break(TENSOR_KIND, "a sparse tensor, with which one that changes may share memory")
         _, groups = storages = storage_groups(tensors)
@@ -489,7 +495,8 @@ def collect_guards(
         members = Counter(groups)
         for (_, tensor), group in zip(tensors, groups, strict=True):
             # where one is written to, it matters how the others lie to it
-            if members[group] > 1 and tensor.untyped_storage()._cdata in touched:
+            shared = members[group] > 1 and tensor.untyped_storage()._cdata in touched
+            if shared and id(tensor) in world.inputs.known:
                 recorder.inputs.facts["storage_offset", id(tensor)] = tensor
     with torch._C.DisableTorchFunction():
         for (name, _), tensor in recorder.inputs.facts.items():

@@ -36,6 +36,7 @@ from framelift.graph.torch_flags import TorchState, flags_lock
 from framelift.guards.guard import Guard
 from framelift.guards.sources import Source
 from framelift.interpreter.pending import Pending, opened
+from framelift.trace.runtime_calls import as_scalar
 from framelift.trace.world import TraceWorld
 
 ERRORS: dict[breaks.Reason, type[Unsupported]] = {
@@ -152,13 +153,30 @@ def exporting() -> Iterator[None]:
 
 
 def run(call: Call, fn: types.FunctionType, dynamism: DeclaredDynamism) -> CapturedProgram:
+    """Runs the program, and again when a lazy module has made its parameters."""
     triton_kernels.prepare()
+    while True:
+        found = run_once(call, fn, dynamism)
+        if isinstance(found, CapturedProgram):
+            return found
+        found()
+
+
+def run_once(
+    call: Call, fn: types.FunctionType, dynamism: DeclaredDynamism
+) -> CapturedProgram | Callable[[], None]:
+    """What came of a run, or what is to be done before another one."""
     with TorchState() as switches, Trace(fn, [call.args, call.kwargs], switches, None, dynamism) as trace:
-        trace.recorder.builder.failing.is_refused = lambda: False
-        trace.recorder.builder.keeps_conditions = True  # `torch.cond` of one stays what it is
+        builder = trace.recorder.builder
+        builder.failing.is_refused = lambda: False
+        builder.keeps_conditions = True  # `torch.cond` of one stays what it is
+        builder.computes_numbers = True  # there is no region
         trace.run()
         if trace.ended_by is not None:
-            raise trace.ended_by
+            preparation = trace.world.frame.preparation
+            if preparation is None:
+                raise trace.ended_by
+            return preparation
         with torch._C.DisableTorchFunction():
             return finish(call, trace, switches)
 
@@ -188,7 +206,8 @@ def finish(call: Call, trace: Trace, switches: TorchState) -> CapturedProgram:
     ]
     drawn = next((each for each in inputs if each.source.is_drawn), None)
     if drawn is not None:
-        raise Break(breaks.EFFECT, "a number that Python draws or computes anew in each call")
+        names = [each.fn.__qualname__ for each in world.runtime_calls.made if each.fn is not as_scalar]
+        raise Break(breaks.EFFECT, f"a number that Python draws in each call: {', '.join(names)}")
     made = CapturedProgram(
         graph=builder.body.graph,
         modules=dict(builder.body.modules),

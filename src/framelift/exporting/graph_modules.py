@@ -98,6 +98,9 @@ class ModuleMaker:
             made = new[node] = graph.node_copy(node, new.__getitem__)
             if made.op == "get_attr":
                 made.target = bodies[str(node.target)]
+            elif made.target is getattr and made.args[1] == "data":
+                # of which torch's tracers make a tensor of their own
+                made.op, made.target, made.args = "call_method", "detach", made.args[:1]
         given: Any = program.graph.output_node().args[0]
         outputs = [new[node] if isinstance(node, torch.fx.Node) else node for node in given]
         results = self.assign(outputs, [self.result(result, outputs) for result in program.results])
@@ -260,6 +263,12 @@ class ModuleMaker:
         }
         return {**self.stack, **{key: found for key, found in inner.items() if found[0]}}
 
+    def is_unused_name_of_written(self, name: str, value: Any) -> bool:
+        """Whether the graph writes to a tensor, by another name: torch takes two names for two tensors that
+        share memory."""
+        written = {id(each.value) for each in self.program.inputs if each.node in self.program.written}
+        return id(value) in written and name not in self.attributes
+
     def attach(self, module: torch.fx.GraphModule, bodies: dict[str, torch.fx.GraphModule]) -> None:
         places: dict[str, torch.nn.Module] = {"": module}
         originals = (
@@ -280,6 +289,8 @@ class ModuleMaker:
         for path in originals:
             place(path)
         for name, value in (*self.state.held.items(), *self.constants.items()):
+            if self.is_unused_name_of_written(name, value):
+                continue
             path, _, last = name.rpartition(".")
             owner = place(path)
             if isinstance(value, torch.nn.Parameter):

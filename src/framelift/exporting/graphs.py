@@ -3,6 +3,7 @@ that relies on."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -17,11 +18,11 @@ from torch.utils import _pytree as pytree
 from framelift.core.breaks import Place
 from framelift.core.errors import UserError
 from framelift.exporting.capture import CapturedProgram, capture_program
-from framelift.exporting.graph_modules import program_module
+from framelift.exporting.graph_modules import ROOT_STACK, full_class_name, program_module
 from framelift.exporting.input_checks import Checks, add_operators_facts, call_first, checks_of_program
 from framelift.exporting.program import check_effects, check_shapes
 from framelift.exporting.shapes import DeclaredDynamism, declared
-from framelift.exporting.signatures import Call, call_of
+from framelift.exporting.signatures import Call, call_of, check_target
 from framelift.graph import symbols
 from framelift.guards.guard import Guard
 from framelift.guards.program import in_words
@@ -86,6 +87,7 @@ def export_graph(
     >>> module(pair)
     tensor([0., 0.])
     """
+    check_target(fn)
     if pre_dispatch and not aten_graph:
         raise UserError("pre_dispatch=True is about torch's operators: give aten_graph=True as well")
     if decomposition_table is not None and not aten_graph:
@@ -108,12 +110,12 @@ def export_graph(
         if aten_graph:
             module = with_operators(call, module, decomposition_table, tracing_mode, pre_dispatch, checks)
         call.stand_ins.give_back(module)
-        call_first(module, checks)
+        call_first(module, checks, described(call))
         describe_leaves(module, program)
         if not same_signature:
             module.graph.set_codegen(torch.fx.graph.CodeGen())
             module.recompile()
-        return ExportedGraph(module, [*program.guards, *facts])
+        return ExportedGraph(module, [*of_program(program.guards), *facts])
 
     if extra_args or extra_kwargs:
         return exported(*extra_args, **extra_kwargs)
@@ -137,6 +139,27 @@ def describe_leaves(module: torch.fx.GraphModule, program: CapturedProgram) -> N
             node.meta.setdefault("val", example)
     module.meta["input_shape_constraints"] = []
     module.meta["module_call_specs"] = {}
+
+
+def described(call: Call) -> dict[str, Any]:
+    """What nodes say that belong to the program as a whole: its module, and where it begins."""
+    meta: dict[str, Any] = {"nn_module_stack": {ROOT_STACK: ("", full_class_name(call))}}
+    target = call.root.forward if call.target is call.root and call.root is not None else call.target
+    code = getattr(inspect.unwrap(target), "__code__", None)
+    if code is not None:
+        meta["stack_trace"] = f'  File "{code.co_filename}", line {code.co_firstlineno}, in {code.co_name}\n'
+    return meta
+
+
+def of_program(guards: list[Guard]) -> Iterator[Guard]:
+    """Those that are not about how results are taken apart."""
+    for guard in guards:
+        if not str(guard.source).startswith(OF_RESULTS):
+            yield guard
+
+
+OF_RESULTS = ("flatten", "torch.utils._pytree")
+"""How the sources begin of what takes results apart (`frame_of`)."""
 
 
 def with_operators(

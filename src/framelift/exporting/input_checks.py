@@ -50,7 +50,10 @@ OPERATORS: dict[type, Callable[..., Any]] = {
     ast.GtE: operator.ge,
 }
 
-NAMES: dict[str, Any] = {**SYMPY_INTERP, "math": math, "max": max, "min": min}
+NAMES: dict[str, Any] = {
+    **{**SYMPY_INTERP, "math": math, "max": max, "min": min, "round": round, "round_to": round},
+    **{"int": int, "float": float, "abs": abs},
+}
 """What facts call."""
 
 
@@ -162,8 +165,9 @@ def function(named: ast.expr) -> Callable[..., Any]:
     raise UnknownTerm(ast.unparse(named))
 
 
-def call_first(module: torch.fx.GraphModule, checks: Checks) -> None:
-    """Has a graph check its inputs before it does anything."""
+def call_first(module: torch.fx.GraphModule, checks: Checks, described: dict[str, Any]) -> None:
+    """Has a graph check its inputs before it does anything. `described` is what nodes say of where they come
+    from."""
     made = checks.as_module()
     if made is None:
         return
@@ -172,7 +176,11 @@ def call_first(module: torch.fx.GraphModule, checks: Checks) -> None:
     with module.graph.inserting_after(placeholders[-1]):
         held = module.graph.call_module(NAME, tuple(placeholders))
     with module.graph.inserting_after(held):
-        module.graph.call_function(torch._assert, (held, "guards hold"))  # which no pass takes out
+        # which no pass takes out
+        asserted = module.graph.call_function(torch._assert, (held, "guards hold"))
+    for node in (held, asserted):
+        node.meta |= described
+        node.meta["source_fn_stack"] = [(node.name, node.target)]
     module.recompile()
 
 

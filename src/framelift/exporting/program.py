@@ -1,7 +1,8 @@
-"""`framelift.export`: a program as a `torch.export.ExportedProgram`."""
+"""A program as a `torch.export.ExportedProgram`: what `framelift.export` gives."""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -20,7 +21,7 @@ TorchsUserError: type[Exception] = torch.export._trace.UserError
 """What torch.export raises when a declaration of sizes does not fit the program."""
 
 
-def export(
+def export_program(
     model: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None = None,
@@ -29,22 +30,7 @@ def export(
     strict: bool = True,
     preserve_module_call_signature: tuple[str, ...] = (),
 ) -> torch.export.ExportedProgram:
-    """Exports a module or a function, captured whole with these arguments, for torch's own tools.
-
-    `dynamic_shapes` says which sizes may vary, in any form that `torch.export.export` takes: all others are
-    what they are in the arguments. A program that can't be captured whole is an error that says where and
-    why, and so is one that changes something outside that no artifact has, such as a counter or a list; with
-    `strict=False` such changes are left out, with a warning, and so is what it prints. Buffers that are
-    assigned or changed in place are part of the artifact. `preserve_module_call_signature` names submodules
-    whose calls keep their own arguments and results when the artifact is unflattened.
-
-    >>> import torch, framelift
-    >>> from torch.export import Dim
-    >>> sizes = ({0: Dim("batch")},)
-    >>> program = framelift.export(torch.nn.Linear(3, 2), (torch.ones(4, 3),), dynamic_shapes=sizes)
-    >>> program.module()(torch.ones(7, 3)).shape
-    torch.Size([7, 2])
-    """
+    """An artifact of a program; `framelift.export` says more."""
     call = call_of(model, args, kwargs)
     spec, dynamism = declared(call, dynamic_shapes)
     calls = ModuleCalls(call, tuple(preserve_module_call_signature))
@@ -53,7 +39,10 @@ def export(
     check_effects(call, program, strict)
     module = program_module(call, program)
     call.stand_ins.give_back(module)
-    return calls.collect(lowered(call, module, spec, dynamic_shapes))
+    made = calls.collect(lowered(call, module, spec, dynamic_shapes))
+    if call.root is not None:  # by all their names, of which the graph may use one
+        made.state_dict.update(call.root.state_dict(keep_vars=True) | made.state_dict)
+    return made
 
 
 def check_effects(call: Call, program: CapturedProgram, strict: bool) -> None:
@@ -65,7 +54,16 @@ def check_effects(call: Call, program: CapturedProgram, strict: bool) -> None:
             f"{call.name} can't be exported: it changes what no artifact has:\n{listed}\n"
             "  Hint: return it, keep it in a buffer of the module, or leave the change out with strict=False."
         )
-    warnings.warn(f"{call.name} is exported without what it changes outside:\n{listed}", stacklevel=4)
+    text = f"{call.name} is exported without what it changes outside:\n{listed}"
+    warnings.warn(text, stacklevel=level_of_caller())
+
+
+def level_of_caller() -> int:
+    """How far up the function is that asked for the export, as `warnings.warn` counts from here."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("framelift."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def check_shapes(call: Call, program: CapturedProgram, spec: Any) -> None:

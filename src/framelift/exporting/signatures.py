@@ -69,12 +69,7 @@ class Call:
 
 def call_of(target: Any, args: Any, kwargs: Any) -> Call:
     """The call that is to be exported; says what is wrong with it, if something is."""
-    name = getattr(target, "__qualname__", None) or type(target).__name__
-    if isinstance(target, type) or not callable(target):
-        what = f"the class {name}" if isinstance(target, type) else f"a {type(target).__name__}"
-        raise UserError(f"export takes a module or a function, not {what}")
-    if isinstance(target, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        raise UserError(f"{name} was compiled by TorchScript: export what it was made of")
+    name = check_target(target)
     if not isinstance(args, tuple):
         raise UserError(f"args must be a tuple of the program's arguments, not a {type(args).__name__}")
     if not isinstance(kwargs, (dict, type(None))):
@@ -99,6 +94,17 @@ def call_of(target: Any, args: Any, kwargs: Any) -> Call:
     for path, leaf in zip(made.paths, made.leaves, strict=True):
         check_leaf(name, path, leaf)
     return made
+
+
+def check_target(target: Any) -> str:
+    """Says what is wrong with a program, if it is none that can be exported; gives its name."""
+    name = getattr(target, "__qualname__", None) or type(target).__name__
+    if isinstance(target, type) or not callable(target):
+        what = f"the class {name}" if isinstance(target, type) else f"a {type(target).__name__}"
+        raise UserError(f"export takes a module or a function, not {what}")
+    if isinstance(target, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        raise UserError(f"{name} was compiled by TorchScript: export what it was made of")
+    return name
 
 
 def flat_with_paths(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:

@@ -7,6 +7,8 @@ a violation of the declaration.
 
 from __future__ import annotations
 
+import math
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -15,6 +17,12 @@ from torch.fx.experimental.symbolic_shapes import SYMPY_INTERP
 
 from framelift.graph.symbols import Fact, Read
 
+NAMES: dict[str, Any] = {
+    **SYMPY_INTERP,
+    **{"math": SimpleNamespace(**{**vars(math), "sqrt": vars(torch)["_sym_sqrt"]})},
+    **{"int": torch.sym_int, "float": torch.sym_float, "abs": abs, "round": round, "round_to": round},
+}
+"""What facts call, as functions that take symbols."""
 READERS = {
     "number": lambda value, dim: value,
     "size": lambda value, dim: value.size(dim),
@@ -32,7 +40,7 @@ def check_sizes(facts: list[str], reads: list[tuple[str, int]], *inputs: Any) ->
             for n, ((kind, dim), value) in enumerate(zip(reads, inputs, strict=True))
         }
         for fact in facts:
-            torch._check(bool(eval(fact, dict(SYMPY_INTERP), values)), lambda: fact)  # noqa: B023
+            torch._check(bool(eval(fact, dict(NAMES), values)), lambda: fact)  # noqa: B023
 
 
 def needed(facts: list[Fact], reads: list[Read]) -> list[str]:

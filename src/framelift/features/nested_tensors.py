@@ -49,6 +49,7 @@ def load_part(world: TraceWorld, nested: Any, source: Source, name: str) -> Fake
     place = source.child(Access.ATTR, name)
     if name in CACHED:
         place = source.child(Access.ATTR, "_metadata_cache").child(Access.KEY, CACHED[name])
+    world.inputs.hold(nested, name, part, place)
     if type(part) not in PLAIN_CLASSES:
         refuse(breaks.TENSOR_KIND, f"a nested tensor around a {type(part).__qualname__}")
     if id(part) in world.inputs.known:

@@ -18,7 +18,14 @@ from typing import Any
 import torch
 
 from framelift.core.blame import acts_for_program
-from framelift.graph.symbols import SYMBOLIC, data_dependence, settled, simplest
+from framelift.graph.symbols import (
+    PYTHON_TYPES,
+    SYMBOLIC,
+    data_dependence,
+    is_of_artifact,
+    settled,
+    simplest,
+)
 
 SymInt, SymFloat, SymBool = torch.SymInt, torch.SymFloat, torch.SymBool
 NUMBERS = SYMBOLIC | {int, float, bool}
@@ -84,7 +91,14 @@ def integer_step(fn: Any, operands: Operands) -> Any:
 
 def dividing_step(fn: Any, operands: Operands) -> Any:
     """Python says what is wrong with a divisor that is zero."""
-    return integer_step(fn, operands) if is_true(operands[1] != 0) else NotImplemented
+    return integer_step(fn, operands) if divides(operands[1]) else NotImplemented
+
+
+def divides(divisor: Any) -> bool:
+    """Whether a divisor is not zero. An artifact asks when it is called."""
+    if type(divisor) is SymInt and is_of_artifact(divisor) and divisor.node.hint:
+        return True
+    return is_true(divisor != 0)
 
 
 def power_step(fn: Any, operands: Operands) -> Any:
@@ -131,7 +145,7 @@ def float_step(fn: Any, operands: Operands) -> Any:
         return compared(fn if operands[0] is symbol else MIRRORED[fn], symbol, number)
     if number == 0 or not math.isfinite(number):
         return step_by_sign(fn, operands, symbol, number)
-    if fn is operator.truediv and operands[1] is symbol and not is_true(symbol != 0):
+    if fn is operator.truediv and operands[1] is symbol and not divides(symbol):
         return NotImplemented
     return fn(*operands)
 
@@ -219,7 +233,7 @@ def rounding(fn: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
             return number
         if type(number) is SymBool:
             return NotImplemented
-        if number.node.hint is not None:
+        if number.node.hint is not None and not is_of_artifact(number):
             inside = abs(number.node.hint) < LARGEST_EXACT
             if not (inside and is_true(number < LARGEST_EXACT) and is_true(number > -LARGEST_EXACT)):
                 return NotImplemented
@@ -311,3 +325,13 @@ def of_torch(fn: Any) -> Callable[[list[Any]], Any]:
         return simplest(fn(*args))
 
     return apply
+
+
+def chosen(args: list[Any]) -> Any:
+    """`torch.sym_ite`, which takes numbers of one type: that of a symbol is another one to it."""
+    kinds = {PYTHON_TYPES.get(type(arg), type(arg)) for arg in args[1:]}
+    if len(args) != 3 or not has_symbols(args) or len(kinds) > 1:
+        return NotImplemented
+    if type(args[1]) is type(args[2]):
+        return simplest(torch.sym_ite(*args))
+    return args[1] if settled(args[0]) else args[2]

@@ -26,6 +26,9 @@ from framelift.graph.origins import ORIGIN, Origin, name_after_variables, variab
 if TYPE_CHECKING:
     from framelift.graph.recorder import Recorder
 
+set_member = object.__setattr__
+"""Past a node's own way, which takes it out of its graph's table of operators and puts it back."""
+
 
 class BodyOperand(NamedTuple):
     """What a body uses from around it."""
@@ -109,9 +112,9 @@ class GraphBody:
         numbers, and given no name would derive it anew; that is two thirds of its time."""
         name = target if op == "call_method" else getattr(target, "__name__", "")
         node = self.graph.create_node(op, target, name=name if name.islower() and name[0] != "_" else None)
-        node.args = args
+        set_member(node, "args", args)
         if kwargs:
-            node.kwargs = kwargs
+            set_member(node, "kwargs", kwargs)
         return self.noted(node)
 
     def add_module(self, name: str, module: Any) -> torch.fx.Node:

@@ -195,9 +195,11 @@ class GraphBuilder:
         self.numbers = NumberNodes(self)
         self.assertions = Assertions(self)
         self.symbols: Symbols | None = None
+        """Made when there is something for them to stand for."""
         self.keeps_conditions = False
         """Whether comparisons of sizes stay symbols until the program asks how they came out."""
-        """Made when there is something for them to stand for."""
+        self.computes_numbers = False
+        """Whether the graph computes what Python computes of numbers that vary, and not the region."""
         self.kept: list[Any] = []
         """Every fake that was ever known, so that ids stay theirs."""
         self.impure: set[torch.fx.Node] = set()

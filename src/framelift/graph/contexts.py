@@ -34,6 +34,8 @@ class OpenContext(NamedTuple):
     """What stands for the manager, or for its absence, while tracing."""
     left: bool = False
     """It was entered before the call, and is left."""
+    grad_before: bool = True
+    """Whether gradients were on when it was entered."""
 
 
 class Contexts:
@@ -45,30 +47,34 @@ class Contexts:
         self.entered: list[OpenContext] = []
         self.unfinished: list[OpenContext] = []
         """Those that were open, or left, when the trace ended."""
+        self.grad_after = True
+        """Whether gradients were on when the trace ended."""
         self.ranges_left: list[Any] = []
         """Ranges for the profiler from before the call that the program has left."""
 
     def leave(self) -> None:
         """The trace is over: it leaves what it has entered."""
+        self.grad_after = torch.is_grad_enabled()
         with torch._C.DisableTorchFunction():
-            for _, node, entered, left in reversed(self.entered):
-                if left:
-                    entered.__exit__(None, None, None)
-                elif node is not None:
-                    CONTEXTS[node.target](entered)
+            for found in reversed(self.entered):
+                if found.left:
+                    found.entered.__exit__(None, None, None)
+                elif found.node is not None:
+                    CONTEXTS[found.node.target](found.entered)
         self.unfinished = list(self.entered)
         self.entered.clear()
 
     def enter(self, enter: Callable[..., Any], manager: Any, settings: tuple[Any, ...]) -> None:
         """The program enters a context that sets something in torch: so does the trace, and the graph."""
+        grad_before = torch.is_grad_enabled()
         with torch._C.DisableTorchFunction():
             entered = enter(*settings)
         node = self.flags.add_setter(enter, settings)
-        self.entered.append(OpenContext(manager, node, entered))
+        self.entered.append(OpenContext(manager, node, entered, grad_before=grad_before))
 
     def enter_range(self, manager: Any) -> None:
         """A range for the profiler has no place in a graph, whose operators may be fused across it."""
-        self.entered.append(OpenContext(manager, None, None))
+        self.entered.append(OpenContext(manager, None, None, grad_before=torch.is_grad_enabled()))
 
     def is_open(self, manager: Any) -> bool:
         return any(found.manager is manager and not found.left for found in self.entered)
@@ -117,9 +123,9 @@ class Contexts:
                 self.flags.add_setter(CONTEXTS[found.node.target], (found.node,))
 
     @property
-    def open(self) -> list[Any]:
+    def open(self) -> list[OpenContext]:
         """The contexts that the program has entered and is still in."""
-        return [found.manager for found in self.unfinished if not found.left]
+        return [found for found in self.unfinished if not found.left]
 
     @property
     def left(self) -> list[Any]:

@@ -4,7 +4,7 @@ gives tensors the memory of others."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -18,6 +18,7 @@ from framelift.graph.builder import GraphBuilder, GraphInput
 from framelift.graph.fakes import PLAIN_CLASSES, nbytes
 from framelift.graph.functions import describe, is_custom, tensors_of
 from framelift.graph.op_memory import DETACHES, Keys, storage
+from framelift.graph.shared_memory import tensors_within
 
 if TYPE_CHECKING:
     from framelift.graph.recorder import Recorder
@@ -35,9 +36,11 @@ COPY_LIMIT = 1 << 20
 class Mutations:
     """The writes to tensors in one trace. A body knows those within it too (`GraphBody.changed`)."""
 
-    def __init__(self, builder: GraphBuilder, keys: Keys) -> None:
+    def __init__(self, builder: GraphBuilder, keys: Keys, behind: dict[int, Any]) -> None:
         self.builder = builder
         self.keys = keys
+        self.behind = behind
+        """id of a fake -> the wrapper that it is the face of."""
         self.changed: dict[int, FakeTensor] = {}
         """id of a fake that was written to -> the fake."""
         self.in_storage: dict[int, list[FakeTensor]] = {}
@@ -48,8 +51,8 @@ class Mutations:
 
     def note(self, written: list[torch.Tensor], tensors: list[torch.Tensor]) -> bool:
         """Whether any of the `tensors` was written to. That concerns all that lies in the same memory."""
-        storages = {storage(tensor) for tensor in written}
-        changed = {where for where in map(storage, tensors) if where in storages}
+        storages = {where for tensor in written for where in self.memory(tensor)}
+        changed = {where for tensor in tensors for where in self.memory(tensor) if where in storages}
         builder = self.builder
         for fake in builder.kept[self.indexed :]:
             self.add_to_storage(fake)
@@ -65,7 +68,15 @@ class Mutations:
 
     def add_to_storage(self, fake: FakeTensor) -> None:
         """A tensor lies in the memory that it lies in now."""
-        self.in_storage.setdefault(storage(fake), []).append(fake)
+        for where in self.memory(fake):
+            self.in_storage.setdefault(where, []).append(fake)
+
+    def memory(self, fake: torch.Tensor) -> Iterable[int]:
+        """Where a tensor lies: one that wraps others, where these do."""
+        if not self.behind:
+            return (storage(fake),)
+        wrapper = self.behind.get(id(fake), fake)
+        return {storage(tensor) for _, tensor in tensors_within(wrapper)}
 
     @property
     def of_inputs(self) -> bool:

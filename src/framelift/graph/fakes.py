@@ -114,6 +114,18 @@ class Converter(FakeTensorConverter):
         return fake
 
 
+aten = torch.ops.aten
+SHAPED_AS_ARGUMENTS = frozenset(
+    {
+        aten.fake_quantize_per_tensor_affine_cachemask.default,
+        aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default,
+        aten.fake_quantize_per_channel_affine_cachemask.default,
+        aten._fused_moving_avg_obs_fq_helper.default,
+    }
+)
+"""Operators of which torch has no fake kernel. The shape does not depend on the data of their arguments."""
+
+
 class Fakes(FakeTensorMode):
     """The fake mode of one trace. It notes whether random numbers were drawn, which tensors were written to,
     and whether an operator was run that may fail on other data, since asked last."""
@@ -185,6 +197,10 @@ class Fakes(FakeTensorMode):
             return run_on_fakes(self, func, types, args, kwargs)
         finally:
             Fakes.running -= 1
+
+    def can_run_unsafe_fallback(self, func: Any) -> bool:
+        """Whether an operator without a kernel for fakes may be run on zeros, to see what shape it gives."""
+        return func in SHAPED_AS_ARGUMENTS
 
     def wrap(self, meta: torch.Tensor, device: torch.device, requires_grad: bool) -> FakeTensor:
         """A fake around a tensor on the meta device, as FakeTensor's own constructor makes it, but
@@ -272,9 +288,15 @@ FAKE_KERNEL = torch._library.utils.Kernel.__call__.__code__
 """What calls a fake implementation that a user has registered."""
 
 
+NO_DATA = "its data is not allocated yet"
+"""What C says where it looks at the data of a fake."""
+
+
 def of_a_fake_kernel(error: BaseException) -> breaks.Reason | None:
     """Why a fake implementation of the user's own failed, if it did: that says nothing of what the operator
-    itself does. torch has one that says that there is none."""
+    itself does. torch has one that says that there is none. Operators of torch's may have none either."""
+    if type(error) is RuntimeError and NO_DATA in str(error):
+        return breaks.UNSUPPORTED_FAKE
     at, seen = error.__traceback__, False
     while at is not None:
         seen = seen or at.tb_frame.f_code is FAKE_KERNEL

@@ -4,6 +4,7 @@ flag, how a call is written into a graph, and what is in its arguments and resul
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Callable, Iterable
 from types import GetSetDescriptorType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
@@ -132,6 +133,19 @@ SPARSE_NAMES = "is_coalesced _nnz sparse_dim dense_dim indices values _indices _
 SPARSE_FACTS = frozenset(getattr(Tensor, name) for name in SPARSE_NAMES.split())
 """What depends on which elements a sparse tensor has, which neither its fake nor a guard knows."""
 
+SPARSE_MAKERS = {torch.sparse_coo_tensor, Tensor.to_sparse, Tensor.to_sparse_coo}
+"""What makes sparse tensors, whose fakes have no symbols for sizes."""
+COMPRESSED = (
+    torch.sparse_csr_tensor,
+    torch.sparse_csc_tensor,
+    torch.sparse_bsr_tensor,
+    torch.sparse_bsc_tensor,
+)
+REFUSED |= {
+    fn: (breaks.TENSOR_KIND, "a tensor of compressed rows or columns")
+    for fn in (*COMPRESSED, torch.sparse_compressed_tensor)
+}
+
 EFFECTS: set[Any] = {torch._C._set_grad_enabled, torch._assert_async, torch._functional_assert_async}
 EFFECTS |= {torch.ops.aten._assert_async.msg, torch.ops.aten._assert_scalar.default}
 """Functions without a result whose call itself is what the graph must hold."""
@@ -188,10 +202,15 @@ def scaled_each(combine: Any | None) -> Any:
     return rewritten
 
 
+BY_A_TENSOR = types.SimpleNamespace()
+"""Where the functions that `taking_a_tensor` makes are found by their names, as in graphs kept on disk."""
+
+
 def taking_a_tensor(function: Any, rewritten: Any) -> Any:
     """Eager code asks the tensor for its value, and may round less often for it. A compiler that goes through
     a graph has no value to ask for."""
     name = function.__name__
+    found_as = f"{'Tensor' if hasattr(function, '__objclass__') else 'torch'}_{name}"
 
     def called(*args: Any, **keywords: Any) -> Any:
         *given, factor = (*args, *keywords.values())
@@ -200,7 +219,9 @@ def taking_a_tensor(function: Any, rewritten: Any) -> Any:
         numbers = [as_number(each) for each in factor] if isinstance(factor, list) else as_number(factor)
         return function(*args, **dict.fromkeys(keywords, numbers)) if keywords else function(*given, numbers)
 
-    called.__name__ = called.__qualname__ = f"{name.strip('_')}_by_a_tensor"
+    called.__name__ = f"{name.strip('_')}_by_a_tensor"
+    called.__qualname__ = f"BY_A_TENSOR.{found_as}"
+    setattr(BY_A_TENSOR, found_as, called)
     return called
 
 
@@ -224,6 +245,21 @@ REWRITTEN: dict[Any, Callable[..., Any]] = {
 SCALED = {function: taking_a_tensor(function, rewritten) for function, rewritten in REWRITTEN.items()}
 """Functions that take a factor, which must be a number -> what the graph holds where it is a tensor, as it is
 in the compiled code of optimizers."""
+
+
+def drops_nothing(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether a call of dropout gives its argument itself, of which torch's decomposition makes a copy."""
+    if func not in DROPOUTS:
+        return False
+    given = dict(zip(DROPOUTS[func], args, strict=False)) | kwargs
+    return given.get("p", 0.5) == 0 or not given.get("training", given.get("train", True))
+
+
+DROPOUTS = {
+    torch.nn.functional.dropout: ("input", "p", "training", "inplace"),
+    torch.dropout: ("input", "p", "train"),
+}
+"""Dropout -> its parameters."""
 
 
 def element(tensor: Tensor, *places: Any) -> Tensor:
@@ -344,7 +380,7 @@ def is_plain_result(value: Any) -> bool:
     return isinstance(value, (tuple, list)) and all(is_plain_result(item) for item in value)
 
 
-def refuse(func: Any, args: Any, inputs: dict[int, int]) -> None:
+def refuse(func: Any, args: Any, kwargs: dict[str, Any], inputs: dict[int, int]) -> None:
     """Breaks at calls that are not recorded. `inputs` are known by their ids."""
     try:
         refused = REFUSED.get(func)
@@ -354,11 +390,23 @@ def refuse(func: Any, args: Any, inputs: dict[int, int]) -> None:
         raise Break(*refused)
     if func in SPARSE_FACTS and args[0].layout is not torch.strided:
         raise Break(breaks.DATA_DEPENDENT_VALUE, describe(func))
+    if func in SPARSE_MAKERS and has_varying_sizes((*args, *kwargs.values())):
+        raise Break(breaks.DYNAMIC_OUTPUT_SHAPE, f"{describe(func)}, of sizes that vary")
     if func in IN_PLACE_FACTS and id(args[0]) in inputs:
         raise Break(breaks.EFFECT, f"{describe(func)} on a tensor from outside")
     if type(func) is MethodWrapperType and func.__name__ == "__set__":
         name = func.__self__.__name__ if isinstance(func.__self__, GetSetDescriptorType) else "attribute"
         raise Break(breaks.EFFECT, f"assignment to Tensor.{name}")
+
+
+def has_varying_sizes(given: Iterable[Any]) -> bool:
+    """Whether numbers, or sizes of tensors, are symbols."""
+    for value in given:
+        if isinstance(value, Tensor):
+            value = value.shape
+        if type(value) in SYMBOLIC or (isinstance(value, (tuple, list)) and has_varying_sizes(value)):
+            return True
+    return False
 
 
 def plain_result(func: Any, out: Any) -> Any:

@@ -12,6 +12,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
+from framelift.core.blame import acts_for_program
 from framelift.graph import arithmetic
 from framelift.graph.functions import is_custom
 from framelift.graph.op_memory import storage
@@ -153,7 +154,12 @@ def answer(recorder: Recorder, func: Any, args: Any, kwargs: dict[str, Any]) -> 
     if any(arg is None for arg in given):
         return None
     with torch._C.DisableTorchFunction(), unset_fake_temporarily():
-        return (func(*given, **kwargs),)
+        return (ask(func, given, kwargs),)
+
+
+@acts_for_program
+def ask(func: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return func(*args, **kwargs)
 
 
 # ---- numbers that vary

@@ -50,7 +50,7 @@ TAKES_CONDITIONS: frozenset[Any] = frozenset(
     {
         *(operator.add, operator.sub, operator.mul, operator.truediv, operator.eq, operator.ne),
         *(operator.and_, operator.or_, operator.lt, operator.le, operator.gt, operator.ge),
-        torch.full,
+        *(torch.full, torch.full_like, torch.scalar_tensor, torch.Tensor.new_full, torch.Tensor.masked_fill),
     }
 )
 """What computes with a truth value that varies. All else asks which it is."""

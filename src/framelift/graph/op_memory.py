@@ -2,9 +2,10 @@
 
 `(function, argument metadata, global torch state) -> result metadata` makes a repeated layer cost a
 lookup rather than a run on fakes. It is exact, or bypassed: an operator is remembered only when it
-was seen to change none of its arguments, and its results are fresh tensors, arguments themselves or
-views of arguments (which are then views to autograd too, so that in-place operations on them do what
-they would have done). The memory belongs to the process; keys hold metadata only, no tensors.
+was seen to change nothing of its arguments but values, and its results are fresh tensors, arguments
+themselves or views of arguments (which are then views to autograd too, so that in-place operations on
+them do what they would have done). The memory belongs to the process; keys hold metadata only, no
+tensors.
 """
 
 from __future__ import annotations
@@ -85,6 +86,12 @@ class Remembered(NamedTuple):
     container: type | None
     random: bool
     fails: bool
+    written: tuple[tuple[int, int], ...] = ()
+    """The arguments that it writes to, and by how much their versions go up."""
+
+    def fits(self, tensors: list[torch.Tensor]) -> bool:
+        """Whether what it writes to are tensors of their own: to write to a view may be an error."""
+        return not any([tensors[n]._is_view() for n, _ in self.written])
 
 
 class Unkeyable(Exception):
@@ -92,6 +99,8 @@ class Unkeyable(Exception):
 
 
 _memory: dict[Any, Remembered] = {}
+_empty_constants: dict[tuple[torch.dtype, torch.device], Any] = {}
+"""Tensors with nothing in them, which torch knows of a fake that was made of an empty list."""
 _bypassed = False
 
 
@@ -259,12 +268,38 @@ DETACHES = frozenset({torch.Tensor.detach, torch.detach})
 """Results that share memory and version with the argument, and are no views to autograd."""
 
 
+Writes = tuple[tuple[int, int], ...]
+
+
+def writes_of(
+    tensors: list[torch.Tensor], metas: list[Meta], versions: list[int], written: list[torch.Tensor]
+) -> Writes | None:
+    """What a call has written to, if it has changed nothing but values: `metas` and `versions` are those from
+    before it. None where that can't be remembered."""
+    if any([read_meta(tensor) != meta for tensor, meta in zip(tensors, metas, strict=True)]):
+        return None
+    places = {id(tensor): n for n, tensor in reversed([*enumerate(tensors)])}
+    found: dict[int, int] = {}
+    for tensor in written:
+        n = places.get(id(tensor))
+        if n is None or tensor._is_view() or (metas[n].requires_grad and metas[n].is_leaf):
+            return None
+        found[n] = tensor._version - versions[n]
+    return tuple(found.items())
+
+
 def remember(
-    key: Any, keys: Keys, tensors: list[torch.Tensor], out: Any, random: bool, fails: bool = False
+    key: Any,
+    keys: Keys,
+    tensors: list[torch.Tensor],
+    out: Any,
+    random: bool,
+    fails: bool = False,
+    written: Writes = (),
 ) -> Remembered | None:
     """Keeps what a call gave, if it can be given again exactly; gives what is kept."""
     container = None
-    outputs = (out,)
+    outputs = () if out is None and written else (out,)
     if type(out) in (tuple, list) or hasattr(type(out), "n_sequence_fields"):
         container, outputs = type(out), tuple(out)
     owners: dict[int, int] = {}
@@ -290,7 +325,7 @@ def remember(
         if type(result) is not ViewOf:
             fresh.add(where)
         results.append(result)
-    found = Remembered(tuple(results), container, random, fails)
+    found = Remembered(tuple(results), container, random, fails, written)
     if keys.symbolic is not None and is_symbolic_key(key):
         keys.symbolic.remember(key, found)
         return found
@@ -305,9 +340,14 @@ def relation(
 ) -> Result | None:
     """What a result is to the arguments; None if it can't be made again."""
     meta = read_meta(output)
-    if meta is None or meta.is_param or meta.is_empty_constant:
+    if meta is None or meta.is_param:
         return None
     base = owners.get(storage(output))
+    if meta.is_empty_constant:
+        if base is not None or output._is_view() or output.requires_grad or not is_minimal(output, meta):
+            return None
+        _empty_constants[meta.dtype, meta.device] = output.constant
+        return Fresh(meta)
     if base is None:
         if not output._is_view():
             return Fresh(meta) if is_minimal(output, meta) else None
@@ -347,6 +387,8 @@ def produce(found: Remembered, keys: Keys, tensors: list[torch.Tensor]) -> Any:
     """Fresh fakes with the remembered metadata."""
     container = found.container
     if container is None:
+        if not found.results:
+            return None
         return produce_one(found.results[0], keys, tensors)
     made = [produce_one(result, keys, tensors) for result in found.results]
     return made if container is list else container(made)
@@ -379,6 +421,8 @@ def fresh(keys: Keys, meta: Meta) -> torch.Tensor:
     fake = keys.fakes.wrap(raw, meta.device, meta.requires_grad and meta.is_leaf)
     if not meta.is_leaf:
         _guards.fake_history(fake)
+    if meta.is_empty_constant:
+        fake.constant = _empty_constants[meta.dtype, meta.device]
     return fake
 
 

@@ -13,8 +13,8 @@ others knows one thing that torch does beside computing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from types import MethodWrapperType
+from collections.abc import Callable, Iterable
+from types import BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ import torch.fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.graph import increment_version
 from torch.overrides import TorchFunctionMode
 
 from framelift import _frame
@@ -47,9 +48,12 @@ from framelift.graph.functions import (
     OF_DATA,
     OPERATOR_TYPES,
     QUERIES,
+    REFUSED,
     SCALED,
+    SPARSE_FACTS,
     as_plain_numbers,
     describe,
+    drops_nothing,
     dtype_of_class,
     element,
     has_effects,
@@ -69,7 +73,8 @@ from framelift.graph.history import Histories
 from framelift.graph.indexing import GETTING, INDEXING, index_with_symbols
 from framelift.graph.numbers_as_data import TAKES_CONDITIONS, make_of_symbols, with_conditions_settled
 from framelift.graph.origins import Origin
-from framelift.graph.safe_operators import LOOKING_AT_DATA
+from framelift.graph.recurrent_fakes import SHORT
+from framelift.graph.safe_operators import LOOKING_AT_DATA, needs_more_bits
 from framelift.graph.subclasses import (
     MAKERS,
     REFLECTED,
@@ -88,6 +93,10 @@ Tensor = torch.Tensor
 
 NOT_SO = "Expected Tensor with single nonzero value, but got zero"
 """What torch says of an assertion that does not hold."""
+C_FUNCTIONS = frozenset({BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType})
+RECORDED_OTHERWISE = frozenset({*IGNORED_FLAGS, *LEGACY, *OF_DATA, *INDEXING, *ASSERTS, *SCALED, *REFUSED})
+RECORDED_OTHERWISE |= {*SPARSE_FACTS, *IN_PLACE_FACTS, Tensor.type, Tensor.new, Tensor.requires_grad_}
+"""Functions of which a call is not always recorded as it is."""
 UNSUPPORTED = (fake_tensor.UnsupportedOperatorException, fake_tensor.UnsupportedFakeTensorException)
 
 
@@ -106,9 +115,9 @@ class Recorder(TorchFunctionMode):
         self.keys = op_memory.Keys(self.fakes)
         self.builder = GraphBuilder(self.fakes, where, place)
         self.inputs = self.builder.inputs
-        self.mutations = Mutations(self.builder, self.keys)
         self.subclasses = Subclasses(self)
         self.wrappers = Wrappers(self.builder, self.keys, self.subclasses)
+        self.mutations = Mutations(self.builder, self.keys, self.wrappers.behind)
         self.modes = FunctionModes()
         self.flags = TorchFlags(self.builder)
         self.contexts = Contexts(self.builder, self.flags)
@@ -166,11 +175,11 @@ class Recorder(TorchFunctionMode):
         tensor: torch.Tensor,
         source: str = "value",
         dims: dict[int, Dim] | None = None,
+        strides: Iterable[int] = (),
         parts: dict[str, FakeTensor] | None = None,
     ) -> FakeTensor:
-        """A real tensor becomes a placeholder; some of its dimensions may be symbols. `source`: the
-        expression that it is called after; `parts`: what stands for the tensors that it wraps, if these are
-        known."""
+        """A real tensor becomes a placeholder; some sizes or strides may be symbols. `source`: what it is
+        called after; `parts`: what stands for the tensors that it wraps, if these are known."""
         cls, builder = type(tensor), self.builder
         with torch._C.DisableTorchFunction():
             if not (is_known_kind(cls) or is_wrapper_class(cls)):
@@ -180,7 +189,7 @@ class Recorder(TorchFunctionMode):
             self.mutations.refuse_overlap(coming=1)
             node = self.inputs.placeholder(source, is_tensor=True)
             try:
-                fake = self.fake_input(tensor, node, dims, parts)
+                fake = self.fake_input(tensor, node, dims, strides, parts)
             except Exception as error:
                 node.graph.erase_node(node)  # the graph so far is compiled, without it
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
@@ -196,6 +205,7 @@ class Recorder(TorchFunctionMode):
         tensor: torch.Tensor,
         node: torch.fx.Node,
         dims: dict[int, Dim] | None,
+        strides: Iterable[int],
         parts: dict[str, FakeTensor] | None,
     ) -> FakeTensor:
         if parts is not None and type(tensor) is nested.NestedTensor:
@@ -212,10 +222,10 @@ class Recorder(TorchFunctionMode):
             with torch.no_grad():
                 plain = as_plain(tensor)
             plain.requires_grad_()
-        if not dims:
+        if not dims and not strides:
             return self.fakes.of(plain)
         symbols = self.builder.symbolise()
-        made = symbols.tensor(node, plain, dims)
+        made = symbols.tensor(node, plain, dims or {}, strides)
         try:
             return symbols.fake(self.fakes, made)
         except Exception:
@@ -267,7 +277,15 @@ class Recorder(TorchFunctionMode):
 
     @acts_for_program
     def record_call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        refuse(func, args, self.inputs.index_of)
+        builder = self.builder
+        is_plain = builder.symbols is None and not (builder.keeps_conditions or self.wrappers.behind)
+        if is_plain and not kwargs and type(func) in C_FUNCTIONS and func not in RECORDED_OTHERWISE:
+            with torch._C.DisableTorchFunction():
+                out = self.perform(func, args, kwargs)
+            if NUMPY and type(out) is FakeTensor and has_numbers_of_numpy(args):
+                self.check_numbers(func, args, kwargs, out)
+            return out
+        refuse(func, args, kwargs, self.inputs.index_of)
         if func in IGNORED_FLAGS:  # from torch's own Python
             return self.flags.set_flag(func, tuple(args))
         if func in LEGACY:
@@ -385,6 +403,14 @@ class Recorder(TorchFunctionMode):
         if found.random or is_custom(func):
             self.random_numbers.note(func)
         out = op_memory.produce(found, self.keys, tensors)
+        if found.written:
+            written = [tensors[n] for n, _ in found.written]
+            for n, times in found.written:
+                for _ in range(times):
+                    increment_version(tensors[n])
+            self.note_changes(written, tensors)
+            self.builder.record(func, args, kwargs, out, False, found.fails, written)
+            return out
         draws = found.random and not is_collective(func)
         self.builder.record(func, args, kwargs, out, not found.random, found.fails, draws=draws)
         return out
@@ -402,7 +428,7 @@ class Recorder(TorchFunctionMode):
         if keyed is not None:
             key, tensors = keyed
             found = op_memory.lookup(key, keys)
-            if found is not None:
+            if found is not None and (not found.written or found.fits(tensors)):
                 self.remembered = found, tensors
                 return self.produce(func, args, kwargs, found, tensors)
         else:
@@ -418,13 +444,22 @@ class Recorder(TorchFunctionMode):
         fakes.watch()
         filled = [(x, tuple(x.shape)) for x in tensors_of(kwargs["out"])] if "out" in kwargs else []
         wrapped = self.wrappers.behind or makes_wrapper
+        versions = [tensor._version for tensor in tensors] if keyed is not None else []
+        metas = [keys.meta(tensor) for tensor in tensors] if keyed is not None else []
         out = self.run_wrapped(func, args, kwargs) if wrapped else self.run(func, args, kwargs)
         for tensor, shape in filled:
             refuse_resizing(func, tensor, shape)
         fails = fakes.may_fail or fakes.warned or func in LOOKING_AT_DATA
+        fails = fails or any(map(needs_more_bits, (*args, *kwargs.values())))
         if fakes.drew_random or is_custom(func):
             self.random_numbers.note(func)
         if fakes.written and self.note_changes(fakes.written, tensors):
+            is_plain = keyed is not None and builder.symbols is None and not (wrapped or filled)
+            if is_plain and not (fakes.drew_random or fakes.warned or func in EFFECTS):
+                writes = op_memory.writes_of(tensors, metas, versions, fakes.written)
+                if keyed is not None and writes:
+                    found = op_memory.remember(keyed[0], keys, tensors, out, False, fails, writes)
+                    self.remembered = None if found is None else (found, tensors)
             builder.record(func, args, kwargs, out, False, fails, fakes.written, fakes.drew_random)
             return out
         if func in EFFECTS or func in IN_PLACE_FACTS:
@@ -490,11 +525,11 @@ class Recorder(TorchFunctionMode):
                 raise Break(breaks.TORCH_STATE, f"{describe(func)} sets a flag of torch's")
             changed = bool(fakes.written) and self.note_changes(fakes.written, tensors)
             outputs = tensors_of(out)
-            if not outputs and not changed:
+            if not outputs and not changed and out is not None:
                 return plain_result(func, out)
             if any(type(output) is not FakeTensor for output in outputs):
                 raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
-            pure = not changed and not fakes.drew_random
+            pure = not changed and not fakes.drew_random and out is not None
             builder.record(func, args, kwargs, out, pure, True, fakes.written if changed else ())
         return out
 
@@ -507,8 +542,11 @@ class Recorder(TorchFunctionMode):
             known = known_data.answer(self, func, args, kwargs)
             if known is not None:
                 return known[0]
+        if ask is None and func in SHORT:
+            ask = SHORT[func]
         try:
-            with enable_python_dispatcher() if has_symbols else contextlib.nullcontext():
+            python_first = has_symbols and not drops_nothing(func, args, kwargs)
+            with enable_python_dispatcher() if python_first else contextlib.nullcontext():
                 return func(*args, **kwargs) if ask is None else ask(func, args, kwargs)
         except fake_tensor.DataDependentOutputException as error:
             known = known_data.answer(self, func, args, kwargs)
@@ -525,6 +563,8 @@ class Recorder(TorchFunctionMode):
             raise Break(breaks.UNSUPPORTED_FAKE, describe(func)) from error
         except Exception as error:
             reason = of_a_fake_kernel(error)
+            if has_symbols and type(error) is TypeError and any(map(is_number, args)):
+                reason = breaks.DATA_DEPENDENT_VALUE  # of which C takes a number, but no symbol
             if reason is None:
                 raise
             raise Break(reason, f"{describe(func)}: {type(error).__name__}: {error}") from error
@@ -576,6 +616,11 @@ class Recorder(TorchFunctionMode):
         self.histories.clear()
         drop_redundant_setters(self.builder.body.graph, self.flags.grad_before)
         return more
+
+
+def is_number(value: Any) -> bool:
+    """Whether an argument is a tensor that C may take for a size."""
+    return type(value) is FakeTensor and not value.dim()
 
 
 def refuse_resizing(func: Any, tensor: Tensor, shape: tuple[Any, ...]) -> None:

@@ -152,7 +152,7 @@ def numbers_of(func: Any) -> tuple[tuple[int, str, bool], ...]:
         [
             (n, argument.name, subtracts or argument.name in FACTORS)
             for n, argument in found
-            if str(argument.type) == "number"
+            if str(argument.type) in ("number", "Optional[number]")
         ]
     )
 
@@ -170,9 +170,17 @@ def is_doubtful(is_bound: bool, value: Any, args: Any) -> bool:
     dtype = tensors[0].dtype
     if is_bound and (type(value) is bool) is not (dtype is torch.bool):
         return True
+    if type(value) is torch.SymInt:  # it may be any that has 64 bits
+        return not (dtype.is_floating_point or dtype in (torch.int64, torch.bool))
     if type(value) not in (int, float) or not math.isfinite(value) or dtype.is_complex or dtype is torch.bool:
         return False
     return abs(value) > (torch.finfo if dtype.is_floating_point else torch.iinfo)(dtype).max
+
+
+def needs_more_bits(value: Any) -> bool:
+    """Whether a number is none that operators can be given: what has no sign is refused by many."""
+    number = value.node.hint if type(value) is torch.SymInt else value
+    return type(number) is int and number.bit_length() > 63
 
 
 def divides_by_zero(func: Any, args: Any, kwargs: Any) -> bool:

@@ -29,17 +29,19 @@ class Environment(ShapeEnv):
         """The same for history -> size -> the symbol, as in `val_to_var`."""
 
     def create_symbol(self, val: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
-        """Sizes that happen to be the same are one symbol only if they were the same before."""
-        is_size = self.histories and source.prop.name == "SIZE"
-        history = self.histories.get(source.idx) if is_size else None
-        if history is None:
+        """Sizes that happen to be the same are one symbol only if they were the same before. A stride that
+        follows from nothing else is a symbol of its own."""
+        read = getattr(getattr(source, "prop", None), "name", None)
+        history = self.histories.get(source.idx) if self.histories and read == "SIZE" else None
+        if history is None and read != "STRIDE":
             return super().create_symbol(val, source, *args, **kwargs)
         everywhere = self.val_to_var
-        self.val_to_var = self.with_history.setdefault(history, {})
+        self.val_to_var = {} if history is None else self.with_history.setdefault(history, {})
         try:
             return super().create_symbol(val, source, *args, **kwargs)
         finally:
-            everywhere.update({size: s for size, s in self.val_to_var.items() if size not in everywhere})
+            if history is not None:
+                everywhere.update({size: s for size, s in self.val_to_var.items() if size not in everywhere})
             self.val_to_var = everywhere
 
     def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:

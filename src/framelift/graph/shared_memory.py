@@ -51,21 +51,21 @@ def why_not_compiled(
 
 
 def wrapped_twice(entries: Sequence[GraphInput], written: Iterable[int]) -> bool:
-    """Whether what is written to lies in a tensor that wraps others, and in another input too."""
+    """Whether what is written to lies in a tensor that wraps others, and in another input or part too."""
     if not any(is_wrapper_class(type(entry.value)) for entry in entries):
         return False
-    memory = [set(wrapped_memory(entry.value)) for entry in entries]
+    memory = [[storage(tensor) for _, tensor in tensors_within(entry.value)] for entry in entries]
     held = Counter(where for each in memory for where in each)
     return any(held[where] > 1 for n in written for where in memory[n])
 
 
-def wrapped_memory(value: Any) -> Iterator[int]:
-    """The memory of a tensor, or of those that it wraps."""
+def tensors_within(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], torch.Tensor]]:
+    """A plain tensor itself, or those that a wrapper holds, each with the names that lead to it."""
     if is_wrapper_class(type(value)):
         for name in value.__tensor_flatten__()[0]:
-            yield from wrapped_memory(getattr(value, name))
+            yield from tensors_within(getattr(value, name), (*path, name))
     elif isinstance(value, torch.Tensor):
-        yield storage(value)
+        yield path, value
 
 
 def overlap(group: list[GraphInput]) -> bool:

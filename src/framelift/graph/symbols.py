@@ -114,9 +114,9 @@ class Read(NamedTuple):
 
 
 class Input(NamedTuple):
-    """An input with symbols in it."""
+    """An input with symbols in it, or a number that the graph computes of others, which has no node."""
 
-    node: torch.fx.Node
+    node: Any
     real: Any
     symbol: Any
     """For a number, what stands for it."""
@@ -171,10 +171,14 @@ class Symbols:
 
     # ---- inputs
 
-    def tensor(self, node: torch.fx.Node, tensor: torch.Tensor, dims: dict[int, Dim]) -> Input:
-        """Symbols for some dimensions of a tensor."""
+    def tensor(
+        self, node: torch.fx.Node, tensor: torch.Tensor, dims: dict[int, Dim], varying: Iterable[int] = ()
+    ) -> Input:
+        """Symbols for some sizes of a tensor; `varying`: for which strides, where all sizes are fixed."""
+        kinds = symbolic_shapes.DimDynamic
         context: Any = symbolic_shapes.StatelessSymbolicContext(
             dynamic_sizes=[kind_of(dims.get(n)) for n in range(tensor.dim())],
+            dynamic_strides=[kinds.DUCK if n in varying else kinds.INFER_STRIDE for n in range(tensor.dim())],
             constraint_sizes=[dims[n].constraint() if n in dims else None for n in range(tensor.dim())],
         )
         create = self.env.create_symbolic_sizes_strides_storage_offset
@@ -217,7 +221,7 @@ class Symbols:
         if type(number) in SYMBOLIC and number.node.expr.is_Symbol:
             self.reads.setdefault(number.node.expr, read)
 
-    def number(self, node: torch.fx.Node, value: int | float) -> Any:
+    def number(self, node: torch.fx.Node | None, value: int | float) -> Any:
         """A symbol for an int or a float; any value will do, 0 and 1 too."""
         at = At(len(self.inputs))
         symbol: Any
@@ -578,5 +582,14 @@ def stays_condition(value: torch.SymBool) -> bool:
     """Whether only the data decides it, or it is to be decided where the program asks."""
     if symbolic_shapes.free_unbacked_symbols(value):
         return True
+    if not is_of_artifact(value):
+        return False
     env: Any = value.node.shape_env
-    return env is not None and env.keeps_conditions and env._maybe_evaluate_static(value.node.expr) is None
+    return env._maybe_evaluate_static(value.node.expr) is None
+
+
+def is_of_artifact(value: Any) -> bool:
+    """Whether a number is one of a graph that Python runs node by node: there is no region, a graph raises
+    what Python raises, and integers have any width."""
+    env = value.node.shape_env
+    return env is not None and env.keeps_conditions

@@ -17,7 +17,7 @@ import torch
 import torch.fx
 from torch._ops import HigherOrderOperator
 
-from framelift.graph.symbols import printer, settled, simplest
+from framelift.graph.symbols import SYMBOLIC, printer, settled, simplest
 
 if TYPE_CHECKING:
     from framelift.graph.builder import GraphBuilder
@@ -126,6 +126,27 @@ class NumberNodes:
 
     def __init__(self, builder: GraphBuilder) -> None:
         self.builder = builder
+        self.steps: dict[Any, tuple[Callable[..., Any] | None, tuple[Any, ...]]] = {}
+        """Symbol -> what the graph calls to compute it, and with what; without a call it is the operand."""
+
+    def add_step(self, target: Callable[..., Any] | None, operands: tuple[Any, ...], value: Any) -> Any:
+        """A symbol for what the graph computes of other numbers, wherever that is used."""
+        builder = self.builder
+        with torch._C.DisableTorchFunction():
+            symbol = builder.symbolise().number(None, value)
+        self.steps[symbol.node.expr] = target, operands
+        return symbol
+
+    def step(self, symbol: Any) -> torch.fx.Node:
+        target, operands = self.steps[symbol]
+        given = [self.term(operand) if type(operand) in SYMBOLIC else operand for operand in operands]
+        if target is None:
+            return given[0]
+        body, symbols = self.builder.body, self.builder.symbols
+        assert symbols is not None
+        made = body.add_node("call_function", target, tuple(given))
+        made.meta["example_value"] = symbols.of(symbol)
+        return made
 
     def add_input(self, value: int | float, source: str) -> Any:
         """A number becomes a placeholder; gives the symbol that stands for it. `source`: the expression that
@@ -218,6 +239,9 @@ class NumberNodes:
         assert symbols is not None
         found = body.terms.get(symbol)
         if found is not None:
+            return found
+        if symbol in self.steps:
+            body.terms[symbol] = found = self.step(symbol)
             return found
         if depth:
             if not symbol.is_integer and not all(one.takes_floats for one in builder.bodies[1 : depth + 1]):

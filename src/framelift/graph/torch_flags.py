@@ -152,7 +152,7 @@ class TorchState:
         return {setter: args for setter, args in by_setter(now).items() if args != before[setter]}
 
     def restore(self) -> None:
-        with flags_lock:
+        with flags_lock, torch._C.DisableTorchFunction():  # modes of the program's don't see it
             for setter in self.changed():
                 setter(*self.settings[setter])
         if [get() for get in CASTING] != self.casting:

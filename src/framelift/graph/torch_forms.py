@@ -20,6 +20,7 @@ from torch.autograd import forward_ad
 from torch.fx.node import map_arg
 
 from framelift.graph.body import graph_module
+from framelift.graph.graph_code import CapturedGraph
 
 Node = torch.fx.Node
 Module = torch.fx.GraphModule
@@ -74,10 +75,15 @@ class Writer:
         self.open: list[Any] = [] if around is None else around.open
         """The functions whose forms are being written, outermost first."""
 
-    def rewrite(self, module: Module) -> Module:
+    def rewrite(self, module: Module) -> CapturedGraph:
         self.graph.output(self.copy(module, None))
         made = graph_module(self.graph, self.modules)
         made.meta.update(module.meta)
+        return made
+
+    def body(self, module: Module) -> Module:
+        made = Writer(self.for_compiler, self).rewrite(module)
+        made.make_forward()  # a captured backward pass looks into it
         return made
 
     def copy(self, module: Module, given: Sequence[Any] | None) -> Any:
@@ -123,8 +129,7 @@ class Writer:
             stem, _, _ = str(node.target).rpartition("_")
             names = itertools.chain((str(node.target),), (f"{stem}_{n}" for n in itertools.count()))
             name = self.names[id(module)] = next(each for each in names if each not in self.modules)
-            is_graph = isinstance(module, Module)
-            self.modules[name] = Writer(self.for_compiler, self).rewrite(module) if is_graph else module
+            self.modules[name] = self.body(module) if isinstance(module, Module) else module
         made = self.graph.create_node("get_attr", name)
         made.meta = dict(node.meta)
         return made

@@ -14,12 +14,13 @@ from typing import Any
 import torch
 
 from framelift import _guards
+from framelift._frame import dict_of
 from framelift.core import causes
 from framelift.core.breaks import Place
 from framelift.core.causes import Cause
 from framelift.core.weakly import there
 from framelift.guards.guard import Guard, is_of_a_number, located, number
-from framelift.guards.kinds import Check
+from framelift.guards.kinds import HOOKS, OWN_WAYS, Access, Check
 from framelift.guards.sources import Source
 from framelift.guards.value_texts import full_name, shorten, written
 
@@ -59,6 +60,8 @@ class Failure:
 
 
 def of_guard(guard: Guard, found: Any) -> Failure:
+    if guard.check is Check.CALLS_FORWARD:
+        return of_module_call(guard, found)
     subject, text, mismatch = str(guard.source), guard.text, ""
     difference = guard.expected.diff(found) if guard.check is Check.TENSOR else None
     if difference is not None:
@@ -74,6 +77,20 @@ def of_guard(guard: Guard, found: Any) -> Failure:
         shown_found, cause = says if isinstance(says, str) else says(found), cause_of(guard)
     text = located(text, guard.source)
     return Failure(text, shorten(shown_found), cause, shorten(subject), guard.user_place, mismatch)
+
+
+def of_module_call(guard: Guard, module: Any) -> Failure:
+    """Says which attribute it is that a module has, or another one has, in its way to `forward`."""
+    own = dict_of(module) or {}
+    for name in HOOKS:
+        if own.get(name):
+            place = guard.source.child(Access.ATTR, name)
+            return of_guard(Guard(place, Check.NONEMPTY, False, guard.place, guard.caller), own[name])
+    for name in OWN_WAYS:
+        if name in own:
+            return of_guard(Guard(guard.source, Check.NO_ATTR, name, guard.place, guard.caller), module)
+    text, found = located(guard.text, guard.source), str(guard.check.found)
+    return Failure(text, found, causes.CODE, shorten(str(guard.source)), guard.user_place)
 
 
 def of_access(source: Source, guards: list[Guard]) -> Failure:

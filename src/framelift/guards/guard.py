@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from framelift import _guards
 from framelift.core.breaks import Place
 from framelift.core.errors import UserError
 from framelift.core.sentinels import MISSING, Sentinel
@@ -67,7 +68,7 @@ class Described(str):
 CONSTANTS = (type(None), bool, int, float, str)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class ClassGuard:
     """A class lookup the trace relied on: `name` on `cls` finds this very object (or nothing)."""
 
@@ -76,9 +77,9 @@ class ClassGuard:
     found: Any
 
     def let_go(self) -> None:
-        object.__setattr__(self, "cls", weakly(self.cls))
+        self.cls = weakly(self.cls)
         if type(self.found) not in (*CONSTANTS, Sentinel):
-            object.__setattr__(self, "found", Described(written(self.found)))
+            self.found = Described(written(self.found))
 
     @property
     def place(self) -> str:
@@ -91,23 +92,81 @@ class ClassGuard:
         return f"{self.place}.{self.name} is {found}"
 
 
+NAMES_OF_SPECIAL_METHODS = """
+    eq ne lt le gt ge hash bool len length_hint iter next contains getitem missing reversed call
+    index int float complex round trunc floor ceil str repr format add radd iadd sub rsub isub mul
+    rmul imul matmul rmatmul imatmul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod
+    rmod imod divmod rdivmod pow rpow ipow lshift rlshift ilshift rshift rrshift irshift and rand
+    iand or ror ior xor rxor ixor neg pos abs invert getattr getattribute class bytes fspath torch_function
+"""
+
+SPECIAL_METHODS = tuple(f"__{name}__" for name in NAMES_OF_SPECIAL_METHODS.split())
+"""The methods that C looks up on a class by itself."""
+
+
+@dataclass(slots=True, eq=False)
+class SpecialMethods:
+    """A class lookup for each of `SPECIAL_METHODS`, as one fact."""
+
+    cls: Any
+    found: tuple[Any, ...]
+    """`_guards.MISSING` where nothing; empty once it was let go of."""
+
+    @property
+    def name(self) -> str:
+        return "special methods"
+
+    @property
+    def lookups(self) -> list[ClassGuard]:
+        """The same, one by one."""
+        each = zip(SPECIAL_METHODS, self.found, strict=True)
+        return [
+            ClassGuard(self.cls, name, MISSING if found is _guards.MISSING else found) for name, found in each
+        ]
+
+    def let_go(self) -> None:
+        self.cls, self.found = weakly(self.cls), ()
+
+    @property
+    def place(self) -> str:
+        return full_name(there(self.cls))
+
+    def __str__(self) -> str:
+        return f"the special methods of {self.place} are what they were"
+
+
+ClassFact = ClassGuard | SpecialMethods
+
+
+def one_by_one(facts: Iterable[ClassFact]) -> list[ClassGuard]:
+    """All lookups, before they are let go of."""
+    return [each for fact in facts for each in (fact.lookups if type(fact) is SpecialMethods else [fact])]  # type: ignore[misc]
+
+
 VARIES = "varies"
 """In the place of a value that a capture relies on: it was a symbol already."""
 
 
+STRIDE = "{0}.stride({1})"
+"""How a stride is named that follows from nothing else."""
+
+
 def relied_on(guards: Iterable[Guard]) -> dict[str, Any]:
-    """The sizes and numbers that a capture was made for, by where they were found."""
+    """The sizes, strides and numbers that a capture was made for, by where they were found."""
     found: dict[Source, Any] = {}
+    strides: dict[str, Any] = {}
     for guard in guards:
         if guard.check is Check.TENSOR:
             found[guard.source] = guard.expected.sizes
+            for dim, stride in guard.expected.own_strides.items():
+                strides[STRIDE.format(guard.source, dim)] = VARIES if stride is None else stride
         elif guard.check is Check.EQUAL and type(guard.expected) in (int, float):
             found[guard.source] = guard.expected
         elif guard.check is Check.EQUAL and type(guard.expected) is torch.Size:
             found |= {guard.source.child(Access.ITEM, n): size for n, size in enumerate(guard.expected)}
         elif guard.check is Check.TYPE and (guard.expected is int or guard.expected is float):
             found.setdefault(guard.source, VARIES)
-    return {str(source): value for source, value in found.items()}
+    return {str(source): value for source, value in found.items()} | strides
 
 
 @dataclass(frozen=True)

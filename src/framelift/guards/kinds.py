@@ -30,6 +30,11 @@ class MemberName:
 
 # ---- checks
 
+HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
+"""Where a module keeps what its calls call beside `forward`."""
+OWN_WAYS = ("_compiled_call_impl", "_call_impl", "forward")
+"""Attributes of a module's own that its calls call in the place of methods of its class."""
+
 
 @dataclass(frozen=True)
 class OperandKind:
@@ -92,6 +97,9 @@ class Check(enum.Enum):
     TENSOR = CheckRow("{s} is {e}", TENSOR_SPEC, None)
     LEAF = CheckRow("{s}.is_leaf is {e}", VALUE, causes.TENSOR, "that it is otherwise")
     NO_HOOKS = CheckRow("{s} has no hooks", NOTHING, causes.TENSOR, "some")
+    CALLS_FORWARD = CheckRow(
+        "calling {s} runs the forward of its class", NOTHING, causes.CODE, "hooks, or another forward"
+    )
     OFFSET = CheckRow(
         "{s}.storage_offset() == {e}", VALUE, causes.STRIDE, lambda value: str(value.storage_offset())
     )

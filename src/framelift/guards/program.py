@@ -27,7 +27,7 @@ from framelift.graph.symbols import Fact, Read, Symbols
 from framelift.graph.terms import UnknownTerm, fold
 from framelift.guards import failures
 from framelift.guards.failures import Failure, NamedRead
-from framelift.guards.guard import ClassGuard, Guard, relied_on
+from framelift.guards.guard import SPECIAL_METHODS, ClassFact, Guard, SpecialMethods, relied_on
 from framelift.guards.kinds import Access, Check
 from framelift.guards.source_texts import SourceTexts
 from framelift.guards.sources import Source
@@ -39,7 +39,7 @@ class GuardProgram:
     """The guards of one entry, as data and as the native program."""
 
     guards: list[Guard]
-    class_guards: list[ClassGuard]
+    class_guards: list[ClassFact]
     state: _guards.GlobalState
     native: Any = None
     classes: list[str] = field(default_factory=list)
@@ -130,7 +130,7 @@ class GuardProgram:
 
 def build(
     guards: list[Guard],
-    class_guards: list[ClassGuard],
+    class_guards: list[ClassFact],
     state: _guards.GlobalState,
     inputs: list[Source],
     storages: tuple[tuple[int, ...], tuple[int, ...]] | None,
@@ -175,8 +175,11 @@ def build(
         slots[at] = slot
     by_class: dict[type, list[tuple[str, Any]]] = {}
     for fact in class_guards:
-        found = _guards.MISSING if fact.found is MISSING else fact.found
-        by_class.setdefault(fact.cls, []).append((fact.name, found))
+        lookups = by_class.setdefault(fact.cls, [])
+        if type(fact) is SpecialMethods:
+            lookups += zip(SPECIAL_METHODS, fact.found, strict=True)
+        else:
+            lookups.append((fact.name, _guards.MISSING if fact.found is MISSING else fact.found))
     program.classes = list(map(full_name, by_class))
     nodes = list(zip(parents, accesses, operands, checks, slots, strict=True))
     program.native = _guards.Program(nodes, len(inputs), state, list(by_class.items()), storages)
@@ -195,7 +198,7 @@ def in_order(guards: list[Guard]) -> list[Guard]:
     return [*first, *(guard for guard in guards if id(guard) not in ids)]
 
 
-def let_go(guards: list[Guard], class_guards: list[ClassGuard], sources: list[Source]) -> None:
+def let_go(guards: list[Guard], class_guards: list[ClassFact], sources: list[Source]) -> None:
     """Entries are kept, with their guards; what the program had when they were made must not be. What is let
     go can still be read, but not saved or built again."""
     known: dict[int, Any] = {}  # all of them are there, so no two have one id

@@ -162,6 +162,9 @@ class Root:
     def drawn(self, number: int) -> Source:
         return self.top.child(Access.DRAWN, number)
 
+    def late_text(self, number: int) -> Source:
+        return self.top.child(Access.DRAWN, f"text {number}")
+
     def constant(self, value: Any, name: str) -> Source:
         """An object that the entry itself knows: its identity is fixed by other guards."""
         index = ("constant", id(value))

@@ -23,11 +23,9 @@ COMPARISONS |= {"!=": operator.ne, ">": operator.gt, ">=": operator.ge}
 def BINARY_OP(f: Frame, n: int) -> None:
     stack = f.stack
     left, right = stack[-2], stack[-1]
-    if type(left) is Pending:
-        left = left.open()
-    if type(right) is Pending:
-        right = right.open()
-    stack[-2] = f.world.operators.apply(BINARY[n], left, right)
+    operators = f.world.operators
+    is_open = type(left) is not Pending and type(right) is not Pending
+    stack[-2] = (operators.apply if is_open else operators.apply_unopened)(BINARY[n], left, right)
     stack.pop()
 
 
@@ -126,32 +124,38 @@ CONVERSIONS = (None, str, repr, ascii)
 def FORMAT_VALUE(f: Frame, flags: int) -> None:
     at = -2 if flags & 4 else -1
     spec = opened(f.stack[-1]) if flags & 4 else ""
-    value = opened(f.stack[at])
+    value = f.stack[at]
     conversion = CONVERSIONS[flags & 3]
     if conversion is not None:
-        value = f.world.operators.apply(conversion, value)
+        value = f.world.operators.apply_unopened(conversion, value)
     if not (type(value) is str and spec == ""):
-        value = f.world.operators.apply(format, value, spec)
+        value = f.world.operators.apply_unopened(format, value, spec)
     f.stack[at:] = [value]
 
 
 def CONVERT_VALUE(f: Frame, which: int) -> None:
-    f.stack[-1] = f.world.operators.apply(CONVERSIONS[which], opened(f.stack[-1]))
+    f.stack[-1] = f.world.operators.apply_unopened(CONVERSIONS[which], f.stack[-1])
 
 
 def FORMAT_SIMPLE(f: Frame, _: Any) -> None:
-    value = opened(f.stack[-1])
-    f.stack[-1] = value if type(value) is str else f.world.operators.apply(format, value, "")
+    value = f.stack[-1]
+    f.stack[-1] = value if type(value) is str else f.world.operators.apply_unopened(format, value, "")
 
 
 def FORMAT_WITH_SPEC(f: Frame, _: Any) -> None:
-    value, spec = opened(f.stack[-2]), opened(f.stack[-1])
-    f.stack[-2:] = [f.world.operators.apply(format, value, spec)]
+    value, spec = f.stack[-2], opened(f.stack[-1])
+    f.stack[-2:] = [f.world.operators.apply_unopened(format, value, spec)]
 
 
 def BUILD_STRING(f: Frame, n: int) -> None:
     at = len(f.stack) - n
-    f.stack[at:] = ["".join(map(opened, f.stack[at:]))]
+    parts = f.stack[at:]
+    is_whole = all(type(part) is str for part in parts)
+    f.stack[at:] = ["".join(parts) if is_whole else f.world.operators.apply_unopened(joined, *parts)]
+
+
+def joined(*parts: str) -> str:
+    return "".join(parts)
 
 
 def PRINT_EXPR(f: Frame, _: Any) -> None:

@@ -20,6 +20,7 @@ from framelift.core import policy
 from framelift.core.sentinels import MISSING, NULL
 from framelift.interpreter.lookups import builtin_named, class_attribute, stood_for
 from framelift.interpreter.machine import Machine
+from framelift.interpreter.pending import opened
 from framelift.interpreter.world import Keywords, Scope
 
 
@@ -147,6 +148,9 @@ class PlainContainers:
 class PlainOperators:
     def apply(self, fn: Any, *operands: Any) -> Any:
         return native(fn, *operands)
+
+    def apply_unopened(self, fn: Any, *operands: Any) -> Any:
+        return native(fn, *map(opened, operands))
 
     def truth(self, value: Any) -> bool:
         return native(bool, value)

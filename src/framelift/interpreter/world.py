@@ -123,6 +123,9 @@ class Operators(Protocol):
     def apply(self, fn: Any, *operands: Any) -> Any:
         """An operation that C implements, on operands that are already open."""
 
+    def apply_unopened(self, fn: Any, *operands: Any) -> Any:
+        """The same on operands that may have to be opened."""
+
     def truth(self, value: Any) -> bool: ...
     def is_instance(self, value: Any, cls: Any) -> bool: ...
 

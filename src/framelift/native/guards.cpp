@@ -233,6 +233,20 @@ PyObject* numpy_errors(PyObject*, PyObject*) {
   return found.release();
 }
 
+// What lookups of names on a class find now: MISSING where nothing.
+PyObject* look_up(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2 || !PyType_Check(args[0]) || !PyTuple_CheckExact(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "look_up(cls, names): a class and a tuple");
+    return nullptr;
+  }
+  PyRef found = PyRef::steal(PyTuple_New(PyTuple_GET_SIZE(args[1])));
+  for (Py_ssize_t i = 0; found && i < PyTuple_GET_SIZE(args[1]); ++i) {
+    PyObject* value = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(args[0]), PyTuple_GET_ITEM(args[1], i));
+    PyTuple_SET_ITEM(found.get(), i, Py_NewRef(value == nullptr ? missing : value));
+  }
+  return found.release();
+}
+
 PyMethodDef module_methods[] = {
     {"know_numpy", know_numpy, METH_VARARGS,
      "know_numpy(variable, describe, /)\n--\n\nSays where NumPy has its settings for errors."},
@@ -253,6 +267,8 @@ PyMethodDef module_methods[] = {
     {"lost_history", with_history<LostBackward>, METH_O,
      "Makes a tensor look like one whose gradients go nowhere."},
     {"has_hooks", get_has_hooks, METH_O, "Whether anything is called when a gradient for a tensor is found."},
+    {"look_up", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(look_up)), METH_FASTCALL,
+     "look_up(cls, names): what lookups on a class find, MISSING where nothing."},
     {"registrations", registrations, METH_NOARGS,
      "How many classes the program has registered with abstract ones, anywhere."},
     {"disregard_registrations", disregard, METH_O,

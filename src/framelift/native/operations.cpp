@@ -299,7 +299,7 @@ const AccessKind ACCESSES[] = {
     {"ATTR", access_attr, OperandKind::NAME, false, Lasts::WITH_ATTRIBUTES},
     {"DICT", access_dict, OperandKind::NOTHING, false},
     {"KEY", access_key, OperandKind::KEY, false, Lasts::WITH_KEYS},
-    {"ITEM", access_item, OperandKind::INDEX, false},
+    {"ITEM", access_item, OperandKind::INDEX, false, Lasts::WITH_VALUE},
     {"DEQUE_ITEM", access_deque_item, OperandKind::INDEX, true},
     {"VALUE_AT", access_value_at, OperandKind::INDEX, false},
     {"SLOT", access_slot, OperandKind::MEMBER, false},
@@ -417,6 +417,72 @@ bool check_no_hooks(Operand&, Walk&, PyObject* value) {
   return is_tensor(value) && !has_hooks(value);
 }
 
+// What of a module's own attributes has others called than its class's `forward`.
+struct CallNames {
+  static constexpr size_t N_HOOKS = ModuleCall::N_HOOKS;
+  static constexpr size_t N = N_HOOKS + 3;
+
+  PyObject* names[N] = {};
+  DictLookup lookups[N];
+
+  // After the hooks: attributes in the place of methods. False with an exception set when there is no memory.
+  bool prepare() {
+    const char* texts[N] = {"_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_pre_hooks",
+                            "_compiled_call_impl", "_call_impl", "forward"};
+    for (size_t i = 0; i < N; ++i) {
+      names[i] = PyUnicode_InternFromString(texts[i]);
+      if (names[i] == nullptr || !lookups[i].prepare(names[i])) {
+        return false;
+      }
+    }
+    return true;
+  }
+};
+
+CallNames call_names;
+
+bool is_unchanged(const ModuleCall& call, uint64_t version) {
+  if (version != call.version) {
+    return false;
+  }
+  for (size_t i = 0; i < ModuleCall::N_HOOKS; ++i) {
+    if (dict_version(call.hooks[i]) != call.hooks_versions[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool check_calls_forward(Operand& operand, Walk& walk, PyObject* value) {
+  PyObject* dict = instance_dict(value);
+  if (dict == nullptr) {
+    return false;
+  }
+  ModuleCall& call = walk.program.module_calls[operand.number];
+  uint64_t version = dict_version(dict);
+  if (is_unchanged(call, version)) {
+    return true;
+  }
+  call.version = ModuleCall::NEVER_SEEN;
+  for (size_t i = 0; i < CallNames::N; ++i) {
+    Found found = call_names.lookups[i].find(call_names.names[i], dict);
+    if (i >= ModuleCall::N_HOOKS) {
+      if (found != Found::ABSENT) {
+        return false;
+      }
+      continue;
+    }
+    PyObject* hooks = found == Found::PRESENT ? call_names.lookups[i].value() : nullptr;
+    if (hooks == nullptr || !PyODict_CheckExact(hooks) || native_length(hooks) != 0) {
+      return false;
+    }
+    call.hooks[i] = hooks;
+    call.hooks_versions[i] = dict_version(hooks);
+  }
+  call.version = version;
+  return true;
+}
+
 bool check_offset(Operand& operand, Walk&, PyObject* value) {
   return is_tensor(value) && offset_of(value) == operand.number;
 }
@@ -446,6 +512,7 @@ const CheckKind CHECKS[] = {
     {"TENSOR", check_tensor, OperandKind::TENSOR_SPEC},
     {"LEAF", check_leaf, OperandKind::FLAG},
     {"NO_HOOKS", check_no_hooks, OperandKind::NOTHING},
+    {"CALLS_FORWARD", check_calls_forward, OperandKind::MODULE_CALL},
     {"OFFSET", check_offset, OperandKind::INDEX},
     {"SAME_AS", check_same_as, OperandKind::EARLIER_NODE},
     {"NOT_SAME_AS", check_not_same_as, OperandKind::EARLIER_NODE},
@@ -467,7 +534,8 @@ const CheckKind* check_kind(int number) {
 }
 
 bool add_operation_constants(PyObject* module) {
-  return add_constants(module, "ACCESS_", ACCESSES) && add_constants(module, "CHECK_", CHECKS);
+  return call_names.prepare() && add_constants(module, "ACCESS_", ACCESSES) &&
+      add_constants(module, "CHECK_", CHECKS);
 }
 
 }  // namespace framelift

@@ -19,12 +19,14 @@ enum class OperandKind {
   TUPLE,
   TENSOR_SPEC,
   EARLIER_NODE,
+  MODULE_CALL,
 };
 
 // For how long what was found is known to stay so.
 enum class Lasts {
   NO,
-  WITH_VALUE,       // while the value is the same object (its type too, if that can't be assigned to)
+  WITH_VALUE,       // while the value is the same object (its type too, if that can't be assigned to); an access's
+                    // parent, if that is a tuple
   WITH_ATTRIBUTES,  // while the instance __dict__ is unchanged: a check's value's, an access's parent's
   WITH_KEYS,        // the same for a dict itself
 };

@@ -378,6 +378,10 @@ bool take_operand(
       return hold(program, operand.object, object) && expect(PyType_Check(object), "a type", object);
     case OperandKind::TUPLE:
       return take_list(program, operand, object);
+    case OperandKind::MODULE_CALL:
+      operand.number = static_cast<Py_ssize_t>(program.module_calls.size());
+      program.module_calls.emplace_back();
+      return true;
     case OperandKind::TENSOR_SPEC:
       operand.object = Held::strongly(PyRef::borrow(same_spec(program, object)));
       return expect(Box<TensorSpec>::is_exact(object), "a TensorSpec", object);

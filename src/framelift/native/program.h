@@ -11,6 +11,7 @@
 
 #include <alloca.h>
 
+#include <limits>
 #include <vector>
 
 namespace framelift {
@@ -25,6 +26,16 @@ struct Operand {
   Py_ssize_t number = 0;  // an index, a length, a flag, a member's offset, a node, or a list's index
   DictLookup lookup;
   uint64_t keys_version = 0;  // of the dict whose keys were last found to be as expected
+};
+
+// What was last found of what calls of a module depend on, beside its class.
+struct ModuleCall {
+  static constexpr size_t N_HOOKS = 4;
+  static constexpr uint64_t NEVER_SEEN = std::numeric_limits<uint64_t>::max();
+
+  uint64_t version = NEVER_SEEN;  // of the module's dict, which holds the hooks
+  PyObject* hooks[N_HOOKS] = {};
+  uint64_t hooks_versions[N_HOOKS] = {};
 };
 
 struct AccessKind;
@@ -140,6 +151,7 @@ struct Program {
   std::vector<Check> checks;
   std::vector<PyObject*> specs;  // borrowed from checks: some that differ
   std::vector<std::vector<Held>> lists;  // of keys or elements, in order
+  std::vector<ModuleCall> module_calls;
   PyRef invalidation;  // whether an object that something is compared with has died
   PyRef on_death;      // the callback that notes that
   std::vector<ClassLookups> classes;

@@ -36,6 +36,18 @@ bool is_about_dict(const Check& check) {
   return check.kind->lasts == Lasts::WITH_ATTRIBUTES || check.kind->lasts == Lasts::WITH_KEYS;
 }
 
+// Whether a node's value must be a tuple, whose items are then what they are for as long as it is that tuple.
+bool must_be_tuple(const Program& program, const Node& node) {
+  for (int c = node.first_check; c < node.end_check; ++c) {
+    const Check& check = program.checks[c];
+    bool is_type = check.kind->operand == OperandKind::TYPE && check.kind->lasts == Lasts::WITH_VALUE;
+    if (is_type && check.operand.object.get() == reinterpret_cast<PyObject*>(&PyTuple_Type)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 PyObject* value_at(const Walk& walk, int node) {
   return node == FRAME ? walk.func : walk.values[node];
 }
@@ -46,7 +58,9 @@ PyObject* value_at(const Walk& walk, int node) {
 
 void Steps::prepare(const Program& program) {
   int n_nodes = static_cast<int>(program.nodes.size());
-  std::vector<bool> is_member(n_nodes);
+  // What a node's value lasts with: the contents of a dict that it is found in, or in a tuple in there.
+  std::vector<Contents*> homes(n_nodes, nullptr);
+  std::vector<bool> is_tuple(n_nodes);
   std::vector<bool> is_fact(program.checks.size());
   // By the node that the dict belongs to, from FRAME on.
   std::vector<Contents> attributes(n_nodes + 1);
@@ -56,14 +70,20 @@ void Steps::prepare(const Program& program) {
   };
   for (int i = 0; i < n_nodes; ++i) {
     const Node& node = program.nodes[i];
-    is_member[i] = node.kind->lasts != Lasts::NO;
-    if (is_member[i]) {
-      contents_of(node.parent, node.kind->lasts).members.push_back(i);
+    if (node.kind->lasts == Lasts::WITH_VALUE) {
+      homes[i] = node.parent != FRAME && is_tuple[node.parent] ? homes[node.parent] : nullptr;
+    } else if (node.kind->lasts != Lasts::NO) {
+      homes[i] = &contents_of(node.parent, node.kind->lasts);
+    }
+    is_tuple[i] = homes[i] != nullptr && must_be_tuple(program, node);
+    if (homes[i] != nullptr) {
+      homes[i]->members.push_back(i);
     }
     for (int c = node.first_check; c < node.end_check; ++c) {
       const Check& check = program.checks[c];
-      if (is_member[i] && is_about_identity(check)) {
-        contents_of(node.parent, node.kind->lasts).facts.push_back({i, c});
+      bool is_of_tuple = is_tuple[i] && check.kind->lasts == Lasts::WITH_KEYS;
+      if (homes[i] != nullptr && (is_about_identity(check) || is_of_tuple)) {
+        homes[i]->facts.push_back({i, c});
         is_fact[c] = true;
       } else if (is_about_dict(check)) {
         contents_of(i, check.kind->lasts).facts.push_back({i, c});
@@ -74,7 +94,7 @@ void Steps::prepare(const Program& program) {
   for (int i = FRAME; i < n_nodes; ++i) {
     if (i != FRAME) {
       const Node& node = program.nodes[i];
-      if (!is_member[i]) {
+      if (homes[i] == nullptr) {
         steps_.push_back({Kind::ACCESS, i, -1});
       }
       for (int c = node.first_check; c < node.end_check; ++c) {
@@ -160,16 +180,26 @@ bool Steps::unchanged(Walk& walk, Dict& dict, Failure* failure) {
 
 bool Steps::look_again(Walk& walk, Dict& dict, uint64_t version, Failure* failure) {
   dict.version = NEVER_SEEN;
+  // In the order of the nodes: what is said of a tuple comes before what is found in it.
+  int fact = dict.facts.first;
+  auto facts_hold = [&](int until) {
+    while (fact < dict.facts.end && facts_[fact].node < until) {
+      if (!check(walk, facts_[fact].node, facts_[fact].check, failure)) {
+        return false;
+      }
+      ++fact;
+    }
+    return true;
+  };
   for (int i = dict.members.first; i < dict.members.end; ++i) {
-    if (!read(walk, members_[i].node, failure)) {
+    int node = members_[i].node;
+    if (!facts_hold(node) || !read(walk, node, failure)) {
       return false;
     }
-    members_[i].value = walk.values[members_[i].node];
+    members_[i].value = walk.values[node];
   }
-  for (int i = dict.facts.first; i < dict.facts.end; ++i) {
-    if (!check(walk, facts_[i].node, facts_[i].check, failure)) {
-      return false;
-    }
+  if (!facts_hold(std::numeric_limits<int>::max())) {
+    return false;
   }
   // A value without a __dict__ stays without one. A value that is no dict itself (a list, say) has no version.
   dict.version = version == NO_DICT && !dict.is_instances ? NEVER_SEEN : version;

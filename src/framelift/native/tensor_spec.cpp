@@ -179,7 +179,7 @@ PyObject* grad_of(PyObject* tensor) {
   }
 }
 
-TensorSpec::TensorSpec(PyObject* tensor, c10::ArrayRef<int64_t> dynamic)
+TensorSpec::TensorSpec(PyObject* tensor, Dims dynamic, Dims free_strides)
     : type_(PyRef::borrow(reinterpret_cast<PyObject*>(Py_TYPE(tensor)))) {
   const c10::TensorImpl& impl = impl_of(tensor);
   keys_ = impl.key_set();
@@ -195,13 +195,13 @@ TensorSpec::TensorSpec(PyObject* tensor, c10::ArrayRef<int64_t> dynamic)
   if (has_strides()) {
     c10::IntArrayRef strides = impl.strides_default();
     strides_.assign(strides.begin(), strides.end());
-    if (!dynamic.empty()) {
-      note_stride_order(impl.sizes_default());
+    if (!dynamic.empty() || !free_strides.empty()) {
+      links_ = stride_order(impl.sizes_default(), free_strides);
     }
   }
 }
 
-void TensorSpec::note_sizes(const c10::TensorImpl& impl, c10::ArrayRef<int64_t> dynamic) {
+void TensorSpec::note_sizes(const c10::TensorImpl& impl, Dims dynamic) {
   c10::SymIntArrayRef sizes = impl.sym_sizes_default();
   for (int64_t dim : dynamic) {
     if (dim < 0 || dim >= static_cast<int64_t>(sizes.size())) {
@@ -218,7 +218,7 @@ void TensorSpec::note_sizes(const c10::TensorImpl& impl, c10::ArrayRef<int64_t> 
   }
 }
 
-void TensorSpec::note_stride_order(c10::IntArrayRef sizes) {
+TensorSpec::Links TensorSpec::stride_order(c10::IntArrayRef sizes, Dims free_strides) const {
   std::vector<uint32_t> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   // Where strides tie, a dimension of size 1 is the inner one, then the later one.
@@ -227,11 +227,17 @@ void TensorSpec::note_stride_order(c10::IntArrayRef sizes) {
     bool b_wide = sizes[b] != 1;
     return std::tie(strides_[a], a_wide, b) < std::tie(strides_[b], b_wide, a);
   });
+  auto is_free = [&](int64_t dim) {
+    return std::find(free_strides.begin(), free_strides.end(), dim) != free_strides.end();
+  };
+  Links links;
   std::optional<int64_t> next;
   for (uint32_t dim : order) {
-    links_.push_back({dim, strides_[dim] == next});
+    links.push_back(
+        {dim, strides_[dim] == next ? Stride::DENSE : is_free(dim) ? Stride::FREE : Stride::FIXED});
     next = extent(sizes[dim], strides_[dim]);
   }
+  return links;
 }
 
 bool TensorSpec::matches(PyObject* value) const {
@@ -294,8 +300,8 @@ void TensorSpec::compare_strides(
   }
   int64_t next = 0;
   for (StrideLink link : links_) {
-    int64_t expected = link.dense ? next : strides_[link.dim];
-    if (strides[link.dim] != expected && !report(link.dim, expected)) {
+    int64_t expected = link.kind == Stride::DENSE ? next : strides_[link.dim];
+    if (link.kind != Stride::FREE && strides[link.dim] != expected && !report(link.dim, expected)) {
       return;
     }
     next = extent(sizes[link.dim], strides[link.dim]);
@@ -362,11 +368,27 @@ std::optional<int64_t> TensorSpec::size(size_t dim) const {
 
 std::optional<int64_t> TensorSpec::stride(size_t dim) const {
   for (StrideLink link : links_) {
-    if (link.dim == dim && link.dense) {
+    if (link.dim == dim && link.kind != Stride::FIXED) {
       return std::nullopt;
     }
   }
   return strides_[dim];
+}
+
+template <class Report>
+void TensorSpec::own_strides(Report report) const {
+  if (!has_strides()) {
+    return;
+  }
+  for (StrideLink link : links_.empty() ? stride_order(sizes_, {}) : links_) {
+    std::optional<int64_t> stride;
+    if (link.kind == Stride::FIXED) {
+      stride = strides_[link.dim];
+    }
+    if (link.kind != Stride::DENSE && !(stride && *stride <= 1)) {
+      report(link.dim, stride);
+    }
+  }
 }
 
 std::string TensorSpec::to_string() const {
@@ -393,7 +415,10 @@ namespace {
 using SpecBox = Box<TensorSpec>;
 
 bool read_dims(PyObject* object, std::vector<int64_t>& dims) {
-  PyRef sequence = PyRef::steal(PySequence_Fast(object, "dynamic must be a sequence of dimensions"));
+  if (object == nullptr) {
+    return true;
+  }
+  PyRef sequence = PyRef::steal(PySequence_Fast(object, "expected a sequence of dimensions"));
   if (!sequence) {
     return false;
   }
@@ -408,22 +433,24 @@ bool read_dims(PyObject* object, std::vector<int64_t>& dims) {
 }
 
 PyObject* spec_new(PyTypeObject*, PyObject* args, PyObject* kwargs) {
-  static const char* names[] = {"tensor", "dynamic", nullptr};
+  static const char* names[] = {"tensor", "dynamic", "free_strides", nullptr};
   PyObject* tensor;
   PyObject* dynamic = nullptr;
+  PyObject* free_strides = nullptr;
   if (!PyArg_ParseTupleAndKeywords(
-          args, kwargs, "O|O:TensorSpec", const_cast<char**>(names), &tensor, &dynamic)) {
+          args, kwargs, "O|OO:TensorSpec", const_cast<char**>(names), &tensor, &dynamic,
+          &free_strides)) {
     return nullptr;
   }
   if (!is_tensor(tensor)) {
     return PyErr_Format(PyExc_TypeError, "expected a tensor, got %s", Py_TYPE(tensor)->tp_name);
   }
-  std::vector<int64_t> dims;
-  if (dynamic != nullptr && !read_dims(dynamic, dims)) {
+  std::vector<int64_t> dims, strides;
+  if (!read_dims(dynamic, dims) || !read_dims(free_strides, strides)) {
     return nullptr;
   }
   try {
-    return SpecBox::make(TensorSpec(tensor, dims));
+    return SpecBox::make(TensorSpec(tensor, dims, strides));
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_ValueError, error.what());
     return nullptr;
@@ -486,6 +513,17 @@ PyObject* spec_strides(PyObject* self, void*) {
   return tuple_of(spec.dim(), [&](size_t i) { return spec.stride(i); });
 }
 
+PyObject* spec_own_strides(PyObject* self, void*) {
+  PyRef found = PyRef::steal(PyDict_New());
+  bool failed = !found;
+  SpecBox::of(self).own_strides([&](uint32_t dim, std::optional<int64_t> stride) {
+    PyRef key = PyRef::steal(PyLong_FromLong(dim));
+    PyRef value = PyRef::steal(stride ? PyLong_FromLongLong(*stride) : Py_NewRef(Py_None));
+    failed = failed || !key || !value || PyDict_SetItem(found.get(), key.get(), value.get()) < 0;
+  });
+  return failed ? nullptr : found.release();
+}
+
 PyMethodDef spec_methods[] = {
     {"matches", spec_matches, METH_O, "Whether a value is a tensor as described."},
     {"diff", spec_diff, METH_O, "The first difference, a TensorDifference, or None."},
@@ -499,7 +537,10 @@ PyGetSetDef spec_properties[] = {
     {"requires_grad", spec_requires_grad, nullptr, nullptr, nullptr},
     {"sizes", spec_sizes, nullptr, "None stands for a free dimension.", nullptr},
     {"strides", spec_strides, nullptr,
-     "None stands for a stride that follows from sizes; None altogether without strides.", nullptr},
+     "None stands for a stride that is free or follows from sizes; None altogether without strides.",
+     nullptr},
+    {"own_strides", spec_own_strides, nullptr,
+     "By dimension, those that follow from nothing, but for 0 and 1; None for a free one.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 

@@ -30,8 +30,11 @@ int64_t offset_of(PyObject* tensor);
 // (a device or sizes of its own) is not asked for: that would run Python code.
 class TensorSpec {
  public:
-  // Throws std::invalid_argument when the tensor can't be described. `dynamic`: free dimensions.
-  TensorSpec(PyObject* tensor, c10::ArrayRef<int64_t> dynamic);
+  using Dims = c10::ArrayRef<int64_t>;
+
+  // Throws std::invalid_argument when the tensor can't be described. `dynamic`: free dimensions;
+  // `free_strides`: dimensions whose stride may be any, unless it follows from the sizes of others.
+  TensorSpec(PyObject* tensor, Dims dynamic, Dims free_strides = {});
 
   bool matches(PyObject* value) const;
   bool operator==(const TensorSpec& other) const;
@@ -46,8 +49,11 @@ class TensorSpec {
   size_t dim() const { return sizes_.size(); }
   // Nothing where the dimension is free.
   std::optional<int64_t> size(size_t dim) const;
-  // Nothing where the stride follows from the sizes of other dimensions.
+  // Nothing where the stride is free, or follows from the sizes of other dimensions.
   std::optional<int64_t> stride(size_t dim) const;
+  // Calls report(dim, stride) for strides that follow from nothing, but for 0 and 1; nothing: it is free.
+  template <class Report>
+  void own_strides(Report report) const;
   std::string to_string() const;
 
   int traverse(visitproc visit, void* arg) {
@@ -59,16 +65,19 @@ class TensorSpec {
   static constexpr int64_t FREE = -1;
   using Numbers = c10::SmallVector<int64_t, 5>;
 
-  // One dimension's stride in a tensor with free dimensions, which is checked innermost first:
-  // `dense` ones continue where the dimension before them ends, the others are fixed numbers.
+  // One dimension's stride in a tensor of which something is free, checked innermost first:
+  // `DENSE` ones continue where the dimension before them ends, `FIXED` ones are numbers.
+  enum class Stride : uint8_t { DENSE, FIXED, FREE };
   struct StrideLink {
     uint32_t dim;
-    bool dense;
+    Stride kind;
     bool operator==(const StrideLink&) const = default;
   };
 
-  void note_sizes(const c10::TensorImpl& impl, c10::ArrayRef<int64_t> dynamic);
-  void note_stride_order(c10::IntArrayRef sizes);
+  using Links = c10::SmallVector<StrideLink, 5>;
+
+  void note_sizes(const c10::TensorImpl& impl, Dims dynamic);
+  Links stride_order(c10::IntArrayRef sizes, Dims free_strides) const;
   bool shape_matches(const c10::TensorImpl& impl) const;
   bool sizes_match(const c10::TensorImpl& impl) const;
   bool strides_match(c10::IntArrayRef sizes, c10::IntArrayRef strides) const;
@@ -86,7 +95,7 @@ class TensorSpec {
   bool symbolic_ = false;  // has sizes that are SymInts
   Numbers sizes_;
   Numbers strides_;
-  c10::SmallVector<StrideLink, 5> links_;  // empty when no dimension is free
+  Links links_;  // empty when nothing is free
 };
 
 bool add_tensor_spec_type(PyObject* module);

@@ -25,6 +25,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core import breaks, policy
 from framelift.core.breaks import Break
+from framelift.core.sentinels import MISSING
 from framelift.core.weakly import is_lasting
 from framelift.graph.subclasses import as_one_of
 from framelift.graph.symbols import is_symbolic, simplest
@@ -58,6 +59,7 @@ class Cyclic(Exception):
 class Rebuild:
     def __init__(self, world: TraceWorld, late: frozenset[int] = frozenset()) -> None:
         self.world = world
+        self.late_texts = world.late_texts.made
         self.late = late
         """Objects that are made empty, and filled when all else is there."""
         self.lines: list[str] = []
@@ -127,7 +129,7 @@ class Rebuild:
     def expression(self, value: Any) -> str:
         cls = type(value)
         if cls is Pending:
-            return self.input(value.source)
+            return self.late_text(value) if value.source in self.late_texts else self.input(value.source)
         if cls in LITERALS:
             return repr(value) if is_short(value) else self.constant(value)
         if cls is float:
@@ -154,6 +156,14 @@ class Rebuild:
         if id(value) in self.making:
             raise self.cyclic(id(value))
         return self.make(value, cls)
+
+    def late_text(self, pending: Pending) -> str:
+        """A text that nobody has looked at, or is one that all know."""
+        if pending.opened is not MISSING:
+            return self.expression(pending.opened)
+        fn, operands, named, _ = self.late_texts[pending.source]
+        given = [*map(self.expression, operands), *(f"{k}={self.expression(v)}" for k, v in named.items())]
+        return f"{self.own(fn)}({', '.join(given)})"
 
     def fix_parts(self, value: Any) -> None:
         """What `List[...]` or a union is made of must be those very objects, if it is held as it is."""

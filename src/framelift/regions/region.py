@@ -68,6 +68,8 @@ from framelift.trace.writes import Writes, raise_flags
 
 _numbers = itertools.count()
 
+set_grad = torch._C._set_grad_enabled
+
 
 @dataclass
 class Region:
@@ -175,8 +177,12 @@ def write(
     recorder = world.recorder
     replay(world, writes, r)
     returned = r.value(result)  # an iterator has its place in what a container holds by then
-    for setter, args in switches.changed().items():
-        r.say(f"{r.constant(setter)}({', '.join(map(r.expression, args))})")
+    changed = switches.changed()
+    if recorder.contexts.unfinished:
+        changed.pop(set_grad, None)  # which inference modes set too, and put back as it was before each
+    for setter, args in changed.items():
+        given = ", ".join([r.constant(setter), *map(r.expression, args)])
+        r.say(f"{r.constant(asking_nobody)}({given})")
     for manager in recorder.contexts.ranges_left:
         r.say(f"{r.constant(leave)}({r.value(manager)})")
     if recorder.modes.changed_device:
@@ -184,8 +190,11 @@ def write(
         r.say(f"{r.constant(torch.set_default_device)}({r.expression(device)})")
     for mode in recorder.modes.open:
         r.say(f"{r.constant(_push_mode)}({r.value(mode)})")
-    for manager in recorder.contexts.open:
-        r.say(f"{r.constant(enter)}({r.value(manager)})")
+    for context in recorder.contexts.open:
+        r.say(f"{r.constant(asking_nobody)}({r.constant(set_grad)}, {context.grad_before})")
+        r.say(f"{r.constant(enter)}({r.value(context.manager)})")
+    if recorder.contexts.unfinished:
+        r.say(f"{r.constant(asking_nobody)}({r.constant(set_grad)}, {recorder.contexts.grad_after})")
     left = [f"{r.constant(leave)}({r.value(manager)})" for manager in recorder.contexts.left]
     if stopping is not None:
         returned = stopping.written(world, r, returned)
@@ -202,6 +211,8 @@ def write(
             r.input(world.inputs.graph_input_source(node, value))
             for node, value, _ in recorder.inputs.entries
         ]
+        for _, source in world.inputs.wrapped() if recorder.mutations.of_inputs else ():
+            r.input(source)  # of which it is guarded with whom they share memory
         for n, (_, value, _) in enumerate(recorder.inputs.entries):
             if is_converted(value):
                 given[n] = f"{r.constant(as_input)}({given[n]})"
@@ -212,7 +223,7 @@ def write(
         body += ran
         for target, output in r.outputs.values():
             if type(output) is FakeTensor and output.is_inference():
-                body.append(f"{target} = {r.constant(as_inference)}({target})")
+                body.append(f"{target} = {r.constant(asking_nobody)}({r.constant(as_inference)}, {target})")
             if id(output) in recorder.histories.ended:
                 ended = r.constant(recorder.histories.ended[id(output)])
                 body.append(f"{target} = {r.constant(asking_nobody)}({ended}, {target})")

@@ -15,7 +15,7 @@ from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph import arithmetic
-from framelift.graph.symbols import SYMBOLIC
+from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC
 from framelift.interpreter import served
 from framelift.interpreter.pending import Pending, opened
 from framelift.rules import numbers
@@ -56,6 +56,8 @@ def serve_hasattr(f: TraceFrame, obj: Any, name: Any, /) -> Any:
     name = opened(name)
     if type(name) is str and f.world.operators.is_constant(obj, VALUES):
         return hasattr(obj.value, name)
+    if type(name) is str and type(value := opened(obj)) in SYMBOLIC:
+        return hasattr(PYTHON_TYPES[type(value)], name)
     return served.serve_hasattr(f, obj, name)
 
 

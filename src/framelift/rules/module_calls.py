@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import collections
 import functools
+from types import MethodType
 from typing import Any
 
 import torch
 
 from framelift import _frame
 from framelift.core.sentinels import MISSING
-from framelift.guards.kinds import Access, Check
+from framelift.guards.kinds import HOOKS, Access, Check
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import Pending, opened
 from framelift.rules.torch_python import initialise_before
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, interpreted
+from framelift.trace.plain_calls import GLOBAL_HOOKS, SCOPE
 from framelift.trace.shadows import DELETED
-
-HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
-GLOBAL_HOOKS = tuple(f"_global{name}" for name in HOOKS)
 
 AROUND_FORWARD = ("_forward_pre_hooks", "_forward_hooks")
 FLAGS = ("_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
@@ -37,10 +36,12 @@ def serve_module_call(f: TraceFrame, called: Any, /, *args: Any, **kwargs: Any) 
     view = world.attributes.views.get(id(module))
     if view is not None:
         initialise_before(f, module, list(args), kwargs)
+        forward = world.plain_calls.forward_of(view, module)
+        if forward is not None:
+            return world.replays.call(f, module, MethodType(forward, module), list(args), kwargs)
     by_torch = functools.partial(interpreted, f, torch.nn.Module._wrapped_call_impl, [called, *args], kwargs)
     if view is None or not world.identity.same(world.attributes.load(module, "_compiled_call_impl"), None):
         return by_torch()
-    scope = torch.nn.modules.module.__dict__
     own_call = world.attributes.own(view, module, "_call_impl")
     by_class = world.classes.attribute(type(module), "_call_impl")
     if own_call is not DELETED or by_class is not torch.nn.Module._call_impl:
@@ -49,8 +50,8 @@ def serve_module_call(f: TraceFrame, called: Any, /, *args: Any, **kwargs: Any) 
     if any(there for name, there in has.items() if name not in AROUND_FORWARD):
         return by_torch()
     for name in GLOBAL_HOOKS:
-        hooks = world.scopes.names(scope).get(name, MISSING)
-        if world.operators.truth(world.scopes.load(scope, name) if hooks is MISSING else hooks):
+        hooks = world.scopes.names(SCOPE).get(name, MISSING)
+        if world.operators.truth(world.scopes.load(SCOPE, name) if hooks is MISSING else hooks):
             return by_torch()
     if not any(has.values()):
         return world.replays.call(f, module, world.attributes.load(module, "forward"), list(args), kwargs)

@@ -66,18 +66,20 @@ takes_pairs(dict.update, dict.__init__, dict.__ior__, OrderedDict.update, defaul
 
 # ---- what goes over elements without looking at them
 
+GOES_OVER = "goes over elements without looking at them"
+rule(itertools.zip_longest, looks=Looks.SHALLOW, passes_numbers=True, why=GOES_OVER)
 rule(
     *(list, tuple, enumerate, zip, reversed, next, aiter, anext, deque, list.extend),
     *(deque.extend, deque.extendleft, list.__init__, tuple.__new__, operator.length_hint, dict.__or__),
     *(itertools.chain, itertools.islice, itertools.cycle, itertools.product),
-    *(itertools.permutations, itertools.combinations, itertools.zip_longest, itertools.pairwise),
+    *(itertools.permutations, itertools.combinations, itertools.pairwise),
     *(list.__add__, list.__mul__, list.__iadd__, tuple.__add__, tuple.__mul__),
     *(list.__rmul__, list.__imul__, tuple.__rmul__, vars(deque)["__iadd__"]),
     *(vars(deque)[f"__{name}__"] for name in ("mul", "imul", "rmul")),
     *(object.__new__, type.__call__, object, classmethod, staticmethod),
     _thread.RLock,  # one that is made inside locks nothing but what is inside
     looks=Looks.SHALLOW,
-    why="goes over elements without looking at them",
+    why=GOES_OVER,
 )
 
 rule(
@@ -129,7 +131,7 @@ pure(bytes, bytearray, drains=(0,))
 
 pure(int, on_symbols=arithmetic.as_int)
 pure(float, on_symbols=arithmetic.as_float)
-pure(repr, str, format, ascii, shows_text=True)
+pure(repr, str, format, ascii, shows_text=True, with_symbols=numbers.as_text)
 rule(str.join, drains=(1,), iterates=True, formats=True)
 rule(bytes.join, drains=(1,), iterates=True)
 rule(str.format_map, str.__mod__, formats=True)

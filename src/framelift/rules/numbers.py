@@ -86,7 +86,7 @@ def drain(world: TraceWorld, args: list[Any], at: int = 0) -> list[Any] | None:
     gives. None: it is something that holds no symbols, or no iterable."""
     if len(args) <= at:
         return None
-    value = args[at] = opened(args[at])
+    value = args[at] = as_sequence(world, opened(args[at]))
     cls = type(value)
     if not (cls in SEQUENCES or hasattr(cls, "__next__")):
         return None
@@ -94,6 +94,15 @@ def drain(world: TraceWorld, args: list[Any], at: int = 0) -> list[Any] | None:
     if cls not in SEQUENCES:
         args[at] = items
     return items
+
+
+def as_sequence(world: TraceWorld, value: Any) -> Any:
+    """A tuple with names, or of another class that adds nothing to going over it, as a plain one."""
+    cls = type(value)
+    if cls in SEQUENCES or not issubclass(cls, tuple):
+        return value
+    is_plain = world.classes.attribute(cls, "__iter__") is vars(tuple)["__iter__"]
+    return tuple.__getitem__(value, slice(None)) if is_plain else value
 
 
 SEQUENCES = (list, tuple, torch.Size, deque)
@@ -134,7 +143,7 @@ def decides(found: bool) -> Handler:
     def call(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if len(args) != 1 or kwargs:
             return MISSING
-        iterable = opened(args[0])
+        iterable = as_sequence(world, opened(args[0]))
         if not (type(iterable) in SEQUENCES or hasattr(type(iterable), "__next__")):
             return MISSING
         iterator = world.containers.iterate(iterable)
@@ -215,6 +224,12 @@ def repeat(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) 
     if not args or not is_symbol(args[0]) or kwargs:
         return MISSING
     return fn(args[0], *map(settled, args[1:]))
+
+
+@acts_for_program
+def as_text(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`str`, `format` and their kin."""
+    return world.late_texts.call(fn, args, kwargs) if len(args) in (1, 2) and not kwargs else MISSING
 
 
 # ---- places in containers

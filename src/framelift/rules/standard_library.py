@@ -328,7 +328,8 @@ def serve_format(f: TraceFrame, template: Any, /, *args: Any, **kwargs: Any) -> 
     text = opened(template)
     if type(text) is str and "." in text:
         return interpreted(f, VFORMAT, [FORMATTER, text, args, kwargs], None)
-    return f.world.calls.native(f, str.format, [template, *args], kwargs)
+    late = f.world.late_texts.call(str.format, [text, *args], kwargs) if "[" not in str(text) else MISSING
+    return f.world.calls.native(f, str.format, [template, *args], kwargs) if late is MISSING else late
 
 
 @serve(copy.copy)

@@ -52,7 +52,9 @@ def know_questions() -> None:
 def serve_module() -> None:
     for name in ABOUT_SYMBOLS.split():
         if hasattr(symbolic_shapes, name):
-            serve_question(getattr(symbolic_shapes, name))
+            question = getattr(symbolic_shapes, name)
+            is_deprecated = hasattr(question, "__deprecated__")  # a wrapper warns of it
+            serve_question(question.__wrapped__ if is_deprecated else question)
     serve(symbolic_shapes.expect_true, looks=Looks.DEEP, why=CHECKS)(serve_expect_true)
     serve_range(symbolic_shapes.constrain_range, None)
 

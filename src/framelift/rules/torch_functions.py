@@ -39,6 +39,8 @@ rule(torch.sym_float, looks=Looks.DEEP, on_symbols=arithmetic.as_float, why=NO_E
 for _fn in (torch.sym_max, torch.sym_min, torch.sym_not):
     rule(_fn, looks=Looks.DEEP, on_symbols=arithmetic.of_torch(_fn), why=NO_EFFECT)
 
+rule(torch.sym_ite, looks=Looks.DEEP, on_symbols=arithmetic.chosen, why=NO_EFFECT)
+
 functions_of(
     *("torch._C._nn", "torch._C._linalg", "torch._C._fft", "torch._C._special", "torch._C._sparse"),
     looks=Looks.RECORDED,
@@ -221,6 +223,21 @@ def serve_deep_copy(f: TraceFrame, source: Any, /, memo: Any) -> Any:
     if not world.recorder.fills_its_memory(tensor) or not world.tensors.has_no_attributes(tensor):
         raise Break(breaks.TENSOR_STATE, "a deep copy of a tensor that is part of another, or has attributes")
     return call(f, deep_copy, [tensor, memo], None)
+
+
+@serve(torch.nn.Parameter.__deepcopy__)
+def serve_deep_copy_of_parameter(f: TraceFrame, parameter: Any, /, memo: Any) -> Any:
+    return call(f, deep_copy_of_parameter, [parameter, memo], None)
+
+
+def deep_copy_of_parameter(parameter: torch.nn.Parameter, memo: dict[int, Any]) -> torch.nn.Parameter:
+    if id(parameter) not in memo:
+        copied = parameter.detach().clone(memory_format=torch.preserve_format)
+        memo[id(parameter)] = torch.nn.Parameter(copied, parameter.requires_grad)
+    return memo[id(parameter)]
+
+
+_frame.set_decision(deep_copy_of_parameter.__code__, _frame.SKIP, _frame.INTERPRET)
 
 
 # ---- tensors that are given other memory

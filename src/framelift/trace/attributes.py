@@ -46,6 +46,16 @@ CLASS = vars(object)["__class__"]
 """What says of what class an object is, unless its class has something else to say."""
 
 
+OF_PARAMETERS = frozenset(
+    name for name, found in vars(torch.nn.Parameter).items() if type(found) is FunctionType
+)
+
+
+def is_of_parameter(cls: type, name: str) -> bool:
+    """Whether it is a method that parameters have of their own."""
+    return name in OF_PARAMETERS and cls is torch.nn.Parameter
+
+
 class Empty:
     __slots__ = ("slot",)
     slot: Any
@@ -85,6 +95,12 @@ class Attributes(Part):
     def start(self) -> None:
         self.views: dict[int, View] = {}
         """id of an outside instance, module or class -> its view."""
+        self.own_first: dict[tuple[type, str], Any] = {}
+        """Class and name -> what the class has, where an instance's own attribute comes before that."""
+        self.supers: dict[tuple[type, type, str], Any] = {}
+        """Class of an instance, class that `super` begins behind, name -> the function found."""
+        self.registries: set[Source] = set()
+        """Where modules keep parameters, buffers or modules in a plain dictionary, as guarded."""
 
     def load(self, obj: Any, name: str) -> Any:
         if type(obj) is Pending:
@@ -92,6 +108,13 @@ class Attributes(Part):
         view = self.views.get(id(obj))
         world = self.world
         if view is not None:
+            found = self.own_first.get((type(obj), name), DELETED)
+            if found is not DELETED and not world.classes.views:
+                value = self.own(view, obj, name)
+                if value is not DELETED:
+                    return value
+                absent = found is MISSING
+                return self.absent(obj, type(obj), name, True) if absent else MethodType(found, obj)
             if issubclass(type(obj), type):
                 return world.classes.load(obj, name)
             if issubclass(type(obj), types.ModuleType):
@@ -152,7 +175,9 @@ class Attributes(Part):
         classes = self.world.classes
         if cls is FakeTensor:
             of = self.world.recorder.subclasses.class_of(obj)
-            found = classes.attribute(torch.Tensor if of in TENSORS else of, name)
+            found = classes.attribute(
+                of if of not in TENSORS or is_of_parameter(of, name) else torch.Tensor, name
+            )
             if type(found) is MethodDescriptorType or type(found) is FunctionType:
                 return found, obj
             return NULL, self.world.tensors.attribute(obj, name)
@@ -182,6 +207,11 @@ class Attributes(Part):
         getattribute = self.world.classes.attribute(cls, "__getattribute__")
         if type(getattribute) is FunctionType:
             return self.by_getattribute(getattribute, obj, name)
+        classes = self.world.classes
+        if not classes.views and cls not in self.world.created.classes:
+            found = classes.attribute(cls, name)
+            if found is MISSING or type(found) is FunctionType:
+                self.own_first[cls, name] = found
         return self.generic(view, obj, name)
 
     def by_getattribute(self, getattribute: FunctionType, obj: Any, name: str) -> Any:
@@ -353,10 +383,20 @@ class Attributes(Part):
     @acts_for_program
     def registered(self, module: Any, name: str) -> Any:
         """`torch.nn.Module.__getattr__`: a parameter, buffer or submodule."""
-        view = self.views[id(module)]
+        view, world = self.views[id(module)], self.world
+        guards, known, blind = world.guards, world.inputs.known, world.containers.blind
         for place in ("_parameters", "_buffers", "_modules"):
             held = self.own(view, module, place)
-            value = MISSING if held is DELETED else self.world.containers.lookup(held, name)
+            if type(held) is Pending and held.source in self.registries and held.opened is MISSING:
+                raw = held.value
+                if id(raw) not in known and id(raw) not in blind:
+                    if name in raw:
+                        return guards.found(held.source.child(Access.KEY, name), raw[name])
+                    guards.add(held.source, Check.NO_KEY, name)
+                    continue
+            value = MISSING if held is DELETED else world.containers.lookup(held, name)
+            if type(held) is Pending and type(held.value) is dict and held.source in world.inputs.glanced:
+                self.registries.add(held.source)
             if value is not MISSING:
                 return value
         raise AttributeError(f"'{type(module).__name__}' object has no attribute '{name}'")
@@ -414,12 +454,19 @@ class Attributes(Part):
         this, start, cls = obj.__self__, obj.__thisclass__, obj.__self_class__
         if cls is None:
             return native(getattr, obj, name)
+        classes, created = self.world.classes, self.world.created.classes
+        if not classes.views:
+            found = self.supers.get((cls, start, name))
+            if found is not None:
+                return found if this is cls else MethodType(found, this)
         mro = cls.__mro__
-        self.world.classes.guard_bases(cls)
+        classes.guard_bases(cls)
         if name != "__class__":
             for base in mro[mro.index(start) + 1 :]:
-                found = self.world.classes.attribute(base, name)
-                if self.world.classes.is_own(base, name):
+                found = classes.attribute(base, name)
+                if classes.is_own(base, name):
+                    if type(found) is FunctionType and not (classes.views or cls in created):
+                        self.supers[cls, start, name] = found
                     if type(found) in STATE_OF_C:
                         return native(getattr, obj, name)
                     if type(found) is property and found.fget and this is not cls:

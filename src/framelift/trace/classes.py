@@ -8,14 +8,16 @@ import typing
 from types import FunctionType, MethodType
 from typing import Any
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from framelift import _guards
 from framelift._frame import native
 from framelift.core import breaks, policy
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC
-from framelift.guards.guard import ClassGuard
+from framelift.guards.guard import SPECIAL_METHODS, ClassFact, ClassGuard, SpecialMethods
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.lookups import class_attribute, is_ours, stood_for
 from framelift.interpreter.pending import Pending, opened
@@ -27,13 +29,20 @@ from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, is_ordinary
 DESCRIBING = ("__get__", "__set__", "__delete__", "__set_name__")
 PROTOCOL_ATTRIBUTES: Any = vars(typing)["_get_protocol_attrs"]
 MRO: Any = vars(type)["__mro__"]
+PLAIN_METHODS: set[Any] = {
+    FunctionType,
+    type(_guards.MISSING),
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+}
+"""Types of what a class has under the name of a method that say nothing else than what they are."""
 
 
 class Classes(Part):
     """Lookups in classes from outside. Each is a guard: `(class, name) -> the object found`."""
 
     def start(self) -> None:
-        self.guards: dict[tuple[type, str], ClassGuard] = {}
+        self.guards: dict[tuple[type, str], ClassFact] = {}
         self.found: dict[tuple[type, str], Any] = {}
         self.views: dict[int, View] = {}
         """id of an outside class that the program has set attributes of -> these."""
@@ -66,7 +75,7 @@ class Classes(Part):
         before = self.attribute(cls, name)
         is_data = not any(hasattr(type(each), method) for each in (value, before) for method in DESCRIBING)
         special = name.startswith("__") or self.attribute(type(cls), name) is not MISSING
-        if special or not is_data or not policy.is_user_code(cls.__module__):
+        if special or not is_data or not is_looked_up_here(cls):
             refuse(breaks.ATTRIBUTE_WRITE, f"attribute {name!r} set on a class")
         view = self.views.setdefault(
             id(cls), View(self.world.inputs.root.constant(cls, cls.__qualname__), cls)
@@ -96,6 +105,8 @@ class Classes(Part):
 
     def guard_bases(self, cls: type) -> None:
         """What a class is derived from, in order: `isinstance` and `super` go by that."""
+        if (cls, "mro()") in self.guards:
+            return
         if not cls.__flags__ & IMMUTABLE_TYPE and cls not in self.world.created.classes and not is_ours(cls):
             self.guards[cls, "mro()"] = ClassGuard(cls, "mro()", MRO.__get__(cls))
 
@@ -120,6 +131,22 @@ class Classes(Part):
         if found is not MISSING and type(found) is not FunctionType:
             self.descriptor(found, cls)
         return found
+
+    def specials_of_c(self, cls: type) -> None:
+        """The same for all of these methods."""
+        if is_ours(cls):
+            return
+        if self.views or cls in self.world.created.classes:
+            for name in SPECIAL_METHODS:
+                self.special_of_c(cls, name)
+            return
+        found = _guards.look_up(cls, SPECIAL_METHODS)
+        self.guards[cls, "special methods"] = SpecialMethods(cls, found)
+        for kind in set(map(type, found)) - PLAIN_METHODS:
+            if is_ordinary(kind):
+                for method in found:
+                    if type(method) is kind:
+                        self.descriptor(method, cls)
 
     def special(self, obj: Any, name: str) -> Any:
         """A special method, bound: looked up on the type, as CPython does; MISSING if there is none."""
@@ -250,6 +277,15 @@ PLAIN_MEMBERS = {type(MISSING), FunctionType, classmethod, staticmethod, int, st
 
 PLAIN_MEMBERS |= {types.MethodDescriptorType, types.WrapperDescriptorType}
 """What a class may have under a name for `hasattr` to run no code of the program's."""
+
+
+def is_looked_up_here(cls: type) -> bool:
+    """Whether all that asks a class for an attribute is code that a trace interprets."""
+    if cls.__module__.partition(".")[0] == "torch":
+        return not policy.is_leaf(f"{cls.__module__}.{cls.__qualname__}") and not issubclass(
+            cls, torch.Tensor
+        )
+    return policy.is_user_code(cls.__module__)
 
 
 def protocols_in(classes: Any) -> list[type]:

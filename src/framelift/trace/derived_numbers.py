@@ -8,6 +8,7 @@ is computed from, and checked by computing it natively, step by step.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.core.sentinels import MISSING
-from framelift.graph.symbols import SYMBOLIC, settled
+from framelift.graph.symbols import SYMBOLIC, data_dependence, settled
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
@@ -68,6 +69,7 @@ LIMITS: dict[Any, tuple[Limits, ...]] = {
 OF_INTEGERS = frozenset({math.isqrt, math.gcd, math.lcm, math.factorial, math.comb, math.perm})
 OF_INTEGERS |= {int.bit_length, int.bit_count}
 WRITTEN |= {fn: f"{fn.__name__}({{0}})" for fn in (int.bit_length, int.bit_count, round, int)}
+WRITTEN |= {fn: f"{fn.__name__}({{0}}, {{1}})" for fn in (min, max)}
 WRITTEN |= {
     fn: f"math.{fn.__name__}({', '.join(f'{{{n}}}' for n in range(len(limits)))})"
     for fn, limits in LIMITS.items()
@@ -80,6 +82,16 @@ ROUNDING = frozenset({int, round, math.floor, math.ceil, math.trunc})
 FINITE = frozenset(LIMITS) | ROUNDING | FLOORS
 """What gives a finite number within the limits that are checked."""
 NUMBERS = SYMBOLIC | {int, float, bool}
+CALLED: dict[Any, Any] = {
+    **{operator.iadd: operator.add, operator.isub: operator.sub, operator.imul: operator.mul},
+    **dict.fromkeys(QUOTIENTS, operator.truediv),
+    **dict.fromkeys(POWERS, operator.pow),
+    **{fn: fn for fn in (operator.add, operator.sub, operator.mul, operator.neg, operator.abs, round)},
+    **{fn: fn for fn in (math.floor, math.ceil, math.trunc)},
+    **{operator.pos: None, int: math.trunc, math.sqrt: vars(torch)["_sym_sqrt"]},
+    **{max: torch.sym_max, min: torch.sym_min},
+}
+"""Operator or function -> what a graph calls that computes it; None: nothing, it is the operand."""
 
 
 class DerivedNumbers:
@@ -96,7 +108,7 @@ class DerivedNumbers:
         since it might fail, or gives no float."""
         if not is_derivable(fn, operands):
             return MISSING
-        if not all(map(is_known, operands)) or self.world.recorder.builder.in_body:
+        if not all(map(is_known, operands)) or not self.can_be_made(fn):
             return MISSING
         if fn in COMPARISONS:
             named = tuple([self.as_symbol(operand) for operand in operands])
@@ -105,7 +117,9 @@ class DerivedNumbers:
             operands = self.as_symbol(operands[0]), operands[1]
         if fn in FLOORS:
             operands = tuple([self.as_symbol(operand) for operand in operands])
-        if MISSING in operands or fn not in WRITTEN or not is_safe(fn, operands):
+        if MISSING in operands or fn not in WRITTEN:
+            return MISSING
+        if not (gives_number if self.by_graph else is_safe)(fn, operands):
             return MISSING
         return self.number(fn, operands)
 
@@ -118,17 +132,36 @@ class DerivedNumbers:
         index = fn, tuple([x.node.expr if type(x) in SYMBOLIC else (type(x), repr(x)) for x in operands])
         found = self.made.get(index)
         if found is None:
-            value = fn(*[x.node.hint if type(x) in SYMBOLIC else x for x in operands])
-            if not math.isfinite(value):
+            value = value_of(fn, operands)
+            if value is None or not math.isfinite(value):
                 return MISSING  # there are no symbols for that
-            world = self.world
-            source = world.runtime_calls.note(fn, tuple(map(self.argument, operands)), {}, pure=True)
-            found = self.made[index] = world.inputs.symbolic_number(value, source)
-            symbols = world.recorder.builder.symbols
+            builder = self.world.recorder.builder
+            if self.by_graph:
+                found = builder.numbers.add_step(CALLED[fn], operands, value)
+            else:
+                found = self.input(fn, operands, value)
+            self.made[index] = found
+            symbols = builder.symbols
             assert symbols is not None
-            symbols.derive(text or WRITTEN[fn], operands, is_finite=fn in FINITE)
+            symbols.derive(text or WRITTEN[fn], operands, is_finite=self.by_graph or fn in FINITE)
             self.symbols.add(found.node.expr)
         return found
+
+    @property
+    def by_graph(self) -> bool:
+        """Whether the graph computes them."""
+        return self.world.recorder.builder.computes_numbers
+
+    def can_be_made(self, fn: Any) -> bool:
+        if self.by_graph:
+            return fn in CALLED or fn in COMPARISONS or fn in CHOOSING
+        return not self.world.recorder.builder.in_body
+
+    def input(self, fn: Any, operands: tuple[Any, ...], value: int | float) -> Any:
+        """A number that the region computes, and the graph gets."""
+        world = self.world
+        source = world.runtime_calls.note(fn, tuple(map(self.argument, operands)), {}, pure=True)
+        return world.inputs.symbolic_number(value, source)
 
     def argument(self, operand: Any) -> Any:
         """Where the region finds a float: it may turn out later which one it has to be."""
@@ -146,15 +179,24 @@ class DerivedNumbers:
             return MISSING
         if len(args) == 1 and type(args[0]) in (list, tuple):
             args = list(args[0])
-        if not all(type(arg) in NUMBERS for arg in args) or self.world.recorder.builder.in_body:
+        if not all(type(arg) in NUMBERS for arg in args) or not self.can_be_made(fn):
             return MISSING
         if not any(type(arg) is torch.SymFloat for arg in args) or not all(map(is_known, args)):
             return MISSING
         if fn in CHOOSING:
-            return fn([self.as_symbol(arg) for arg in args], key=lambda arg: Comparable(self.world, arg))
+            if self.by_graph and all(type(arg) in (float, torch.SymFloat) for arg in args):
+                return functools.reduce(lambda a, b: self.number(fn, (a, b)), args)
+            return self.chosen(fn, tuple([self.as_symbol(arg) for arg in args]))
         if not self.is_derived(args[0]) and fn is not round:
             return MISSING
         return self.rounded(fn, args)
+
+    def chosen(self, fn: Any, numbers: tuple[Any, ...]) -> Any:
+        """The least or largest of numbers. Where some are integers it has to be known which one it is."""
+        if all(type(number) in (float, torch.SymFloat) for number in numbers):
+            places = ", ".join(f"{{{n}}}" for n in range(len(numbers)))
+            return self.number(fn, numbers, f"{fn.__name__}({places})")
+        return fn(numbers, key=lambda number: Comparable(self.world, number))
 
     def rounded(self, fn: Any, args: list[Any]) -> Any:
         """What gives an integer of a float, or a float with fewer digits."""
@@ -162,7 +204,7 @@ class DerivedNumbers:
         number = self.as_symbol(number)
         if number is MISSING or not all(type(n) is int and abs(n) < 16 for n in digits):
             return MISSING
-        if not (compare(operator.le, (number, float(WIDE))) and compare(operator.ge, (number, -float(WIDE)))):
+        if not self.by_graph and not is_rounded_exactly(number):
             return MISSING
         return self.number(fn, (number, *digits), WITH_DIGITS if digits else WRITTEN[fn])
 
@@ -171,15 +213,22 @@ class DerivedNumbers:
         text = WRITTEN[fn]
         if fn is math.log and len(operands) == 2:
             limits, text = (POSITIVE, (1.001, LARGE)), WITH_BASE
-        if len(operands) != len(limits) or self.world.recorder.builder.in_body:
+        if len(operands) != len(limits) or not self.can_be_made(fn):
             return MISSING
-        if not all(map(is_known, operands)) or not any(type(operand) in SYMBOLIC for operand in operands):
+        if not any(type(operand) in SYMBOLIC for operand in operands):
             return MISSING
+        if not all(map(is_known, operands)):
+            return self.of_data(fn, operands) if self.by_graph else MISSING
         if fn in OF_INTEGERS and not all(type(operand) in (int, torch.SymInt) for operand in operands):
             return MISSING  # which raises
         named = tuple([self.as_symbol(operand) for operand in operands])
-        is_within = MISSING not in named and all(map(lies_within, named, limits))
+        is_within = MISSING not in named and (self.by_graph or all(map(lies_within, named, limits)))
         return self.number(fn, named, text) if is_within else MISSING
+
+    def of_data(self, fn: Any, operands: list[Any]) -> Any:
+        """A function of numbers that only the data decides, as torch has it."""
+        with torch._C.DisableTorchFunction(), data_dependence():
+            return CALLED[fn](*map(torch.sym_float, operands))
 
     def is_derived(self, value: Any) -> bool:
         return type(value) is torch.SymFloat and not self.symbols.isdisjoint(value.node._expr.free_symbols)
@@ -249,6 +298,32 @@ def is_safe(fn: Any, operands: tuple[Any, ...]) -> bool:
             return compare(operator.ge, (base, 1 / MEDIUM)) and compare(operator.le, (base, MEDIUM))
         return type(base) is float and 0 < base <= 1 and bool(settled(exponent >= 0))
     return True
+
+
+def value_of(fn: Any, operands: tuple[Any, ...]) -> Any:
+    """What a step gives now; None if it raises, which the program is then told."""
+    try:
+        return fn(*[x.node.hint if type(x) in SYMBOLIC else x for x in operands])
+    except (ArithmeticError, ValueError):
+        return None
+
+
+def gives_number(fn: Any, operands: tuple[Any, ...]) -> bool:
+    """Whether a step that the graph does gives a number of the type that it gives now, whatever the operands
+    are, if it raises nothing."""
+    if fn not in POWERS:
+        return fn in CALLED
+    base, exponent = operands
+    if type(exponent) is torch.SymInt:
+        return type(base) is int and base > 1 and compare(operator.ge, (exponent, 0))
+    if type(exponent) is torch.SymFloat:
+        return False
+    is_float = type(base) is torch.SymFloat or type(exponent) is float or exponent < 0
+    return is_float and compare(operator.ge, (base, 0))
+
+
+def is_rounded_exactly(number: Any) -> bool:
+    return compare(operator.le, (number, float(WIDE))) and compare(operator.ge, (number, -float(WIDE)))
 
 
 def compare(fn: Any, operands: tuple[Any, ...]) -> bool:

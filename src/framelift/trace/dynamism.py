@@ -15,9 +15,12 @@ from typing import Any, NamedTuple
 
 import torch
 
+from framelift._guards import TensorSpec
+from framelift.core import breaks
+from framelift.core.breaks import refuse
 from framelift.core.config import config
 from framelift.graph.symbols import Dim
-from framelift.guards.guard import VARIES
+from framelift.guards.guard import STRIDE, VARIES
 from framelift.guards.kinds import Access
 from framelift.guards.sources import Source
 
@@ -42,6 +45,8 @@ class Dynamism:
         """The user's word: all sizes and numbers are symbols, none are, or (None) those that change."""
         self.seen: dict[str, list[Any]] = {}
         """Source -> the values, or sizes, that earlier captures were made for."""
+        self.saw_strides = False
+        """Whether strides are among them."""
         self.fixed: set[Any] = set()
         """Sources, and pairs of source and dimension, of which a definite value is needed."""
         self.handed_over: dict[str, Any] = {}
@@ -57,6 +62,7 @@ class Dynamism:
         for capture in captures:
             for source, found in capture.items():
                 self.seen.setdefault(source, []).append(found)
+        self.saw_strides = any(source.endswith(")") and ".stride(" in source for source in self.seen)
 
     @property
     def may_vary(self) -> bool:
@@ -88,6 +94,8 @@ class Dynamism:
         """The dimensions of a tensor that are symbols."""
         marked = marks(tensor)
         found = named_dims(source, tensor)
+        if tensor.layout is torch.sparse_coo and self.mode is not False:
+            self.refuse_varying(source, tensor)
         if (self.mode is False and not found) or tensor.layout is not torch.strided:
             return {n: dim for n, dim in marked.items() if dim is not None}
         if self.mode and not found and may_vary(source, tensor):
@@ -102,6 +110,21 @@ class Dynamism:
         found = {n: dim for n, dim in found.items() if (text, n) not in self.fixed}
         found |= {n: dim for n, dim in marked.items() if dim is not None}
         return {n: dim for n, dim in found.items() if marked.get(n, dim) is not None}
+
+    def refuse_varying(self, source: Source, sparse: torch.Tensor) -> None:
+        """Fakes of sparse tensors have no symbols for sizes."""
+        if any(sizes != tuple(sparse.shape) for sizes in self.seen.get(str(source), ())):
+            refuse(breaks.DYNAMIC_OUTPUT_SHAPE, "a sparse tensor whose sizes vary")
+
+    def strides(self, source: Source, spec: TensorSpec) -> list[int]:
+        """The dimensions of a tensor whose strides follow from nothing else, and have changed."""
+        if not self.saw_strides or self.mode is False:
+            return []
+        return [
+            n
+            for n, stride in spec.own_strides.items()
+            if any(other != stride for other in self.seen.get(STRIDE.format(source, n), ()))
+        ]
 
     def histories(self, source: Source, tensor: torch.Tensor) -> dict[int, tuple[Any, ...]]:
         """What sizes each dimension had in earlier captures, if there were any."""

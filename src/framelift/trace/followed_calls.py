@@ -313,11 +313,12 @@ NOTHING: frozenset[str] = frozenset()
 
 OF_NO_ACCOUNT: dict[str, frozenset[str] | None] = {
     "Replays": None,
+    "PlainCalls": None,
     "TracingMachine": None,
     "Tape": None,
     "Guards": frozenset({"facts", "by_source", "aliases", "sighted"}),
     "Inputs": frozenset({"known", "glanced", "stand_ins"}),
-    "Attributes": frozenset({"views"}),
+    "Attributes": frozenset({"views", "own_first", "supers", "registries"}),
     "Scopes": frozenset({"views"}),
     "Containers": frozenset({"shadows"}),
     "Classes": frozenset({"guards", "found"}),

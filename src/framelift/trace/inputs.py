@@ -9,7 +9,7 @@ is one object, and that it is the same is guarded too. `Guards` has the facts th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -49,6 +49,8 @@ class Inputs(Part):
         self.known: dict[int, Known] = {}
         self.stand_ins: dict[int, Known] = {}
         """id of something that was made anew -> what it stands for."""
+        self.held: dict[int, dict[str, tuple[torch.Tensor, Source]]] = {}
+        """id of a tensor that wraps others -> those that it wraps, by name, and where they are found."""
         self.glanced: dict[Source, Any] = {}
         """What was looked at without being opened."""
         self.dynamism = Dynamism(False)
@@ -82,12 +84,14 @@ class Inputs(Part):
         value: torch.Tensor,
         source: Source,
         dims: dict[int, Dim] | None = None,
+        strides: Iterable[int] = (),
         text: str = "",
         parts: dict[str, Any] | None = None,
     ) -> Any:
-        """A tensor from outside becomes an input of the graph, called after its source or after `text`."""
+        """A tensor from outside becomes an input of the graph, called after its source or after `text`.
+        `dims`: the dimensions that are symbols; `strides`: those whose strides are."""
         recorder = self.world.recorder
-        fake = recorder.add_input(value, text or self.texts.of(source), dims, parts)
+        fake = recorder.add_input(value, text or self.texts.of(source), dims, strides, parts)
         tape = recorder.builder.tape
         if tape.followed:
             tape.entries.append(OpenedInput(source, fake, recorder.inputs.entries[-1].node))
@@ -174,6 +178,18 @@ class Inputs(Part):
             value = next(entry.value for entry in (*inputs.entries, *inputs.unused) if entry.node is node)
         return self.known[id(value)].source
 
+    def hold(self, wrapper: torch.Tensor, name: str, inner: torch.Tensor, place: Source) -> None:
+        """A tensor from outside wraps another, which is guarded where it was found."""
+        self.held.setdefault(id(wrapper), {})[name] = (inner, place)
+
+    def wrapped(self) -> Iterator[tuple[torch.Tensor, Source]]:
+        """The tensors that inputs of the graph wrap, and where they are found."""
+        waiting = [entry.value for entry in self.world.recorder.inputs.entries]
+        while waiting:
+            for inner, place in self.held.get(id(waiting.pop()), {}).values():
+                waiting.append(inner)
+                yield inner, place
+
 
 class Guards(Part):
     """Collects guards as values are looked at. A fact is added once, with the line that needed it first."""
@@ -191,7 +207,8 @@ class Guards(Part):
             return
         index = (source, check, expected if check.is_keyed else None)
         if index not in self.facts:
-            self.put(index, Guard(source, check, expected, *self.world.places.of_fact()))
+            place, caller = self.world.places.of_fact()
+            self.put(index, Guard(source, check, expected, place, caller))
 
     def put(self, index: Any, guard: Guard) -> None:
         self.facts[index] = guard

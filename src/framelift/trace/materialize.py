@@ -28,17 +28,6 @@ if TYPE_CHECKING:
 ATOMS = op_memory.ATOMS | {bytes, range, type(NotImplemented), torch.Size, type, types.ModuleType}
 """Types whose values hold nothing that could be pending."""
 
-SPECIAL_NAMES_OF_C = """
-    eq ne lt le gt ge hash bool len length_hint iter next contains getitem missing reversed call
-    index int float complex round trunc floor ceil str repr format add radd iadd sub rsub isub mul
-    rmul imul matmul rmatmul imatmul truediv rtruediv itruediv floordiv rfloordiv ifloordiv mod
-    rmod imod divmod rdivmod pow rpow ipow lshift rlshift ilshift rshift rrshift irshift and rand
-    iand or ror ior xor rxor ixor neg pos abs invert getattr getattribute class bytes fspath torch_function
-"""
-
-SPECIALS = tuple(f"__{name}__" for name in SPECIAL_NAMES_OF_C.split())
-"""The methods that C looks up on a class by itself."""
-
 Seen = dict[int, Any]
 """What one native call is shown, by id."""
 
@@ -130,8 +119,7 @@ class Materialize(Part):
             refuse(reason, f"a {cls.__module__}.{cls.__qualname__} in a native operation")
         if not cls.__flags__ & IMMUTABLE_TYPE and cls not in self.exposed:
             self.exposed.add(cls)
-            for name in SPECIALS:
-                self.world.classes.special_of_c(cls, name)
+            self.world.classes.specials_of_c(cls)
             if getattr(cls, "__torch_function__", None) is not None and not issubclass(cls, torch.Tensor):
                 self.world.recorder.subclasses.others.add(cls)
 

@@ -22,6 +22,7 @@ from framelift.guards.guard import Guard
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.trace.dynamism import marks
+from framelift.trace.plain_calls import calls_forward
 from framelift.trace.shadows import change_of, own_dictionary
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ class Reads:
             for check, expected, _, _ in step.facts:
                 if not HOLDS[check](value, expected):
                     return None
+                if check is Check.CALLS_FORWARD and not world.plain_calls.has_unseen_hooks(value):
+                    return None
             if step.is_opened:
                 if id(value) in met:
                     return None  # two values of the first module are one in this
@@ -127,6 +130,8 @@ class Reads:
                     if caller is not None:
                         caller = callers.get(caller, caller)
                     guards.put(index, Guard(source, check, expected, place, caller))
+                if check is Check.CALLS_FORWARD:
+                    world.plain_calls.modules[source] = value
             if step.is_sighted:
                 guards.sighted[source] = None
             if step.is_glanced:
@@ -198,6 +203,7 @@ HOLDS: dict[Check, Any] = {
     Check.NO_ATTR: lacks_attribute,
     Check.TENSOR: is_like,
     Check.SAME_AS: is_same,
+    Check.CALLS_FORWARD: lambda value, _: calls_forward(value),
 }
 """Kind of guard -> whether it holds of a value. What is not here makes a module one of a kind."""
 

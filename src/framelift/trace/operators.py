@@ -26,6 +26,7 @@ from framelift.trace.callable_rules import rule_of
 from framelift.trace.classes import is_checked_by_class, protocols_in
 from framelift.trace.comparisons import COMPARING
 from framelift.trace.containers import SIZED
+from framelift.trace.late_texts import FORMATTING, OF_VALUES
 from framelift.trace.materialize import ATOMS, Seen
 from framelift.trace.part import Part
 from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE
@@ -37,11 +38,22 @@ GRAPH_OPERATORS = frozenset(
 )
 """Operators that a graph can hold as they are."""
 
-OF_SIZES = frozenset({operator.getitem, operator.add, operator.iadd, operator.eq, operator.ne})
+OF_SIZES = frozenset({len, operator.getitem, operator.add, operator.iadd, operator.eq, operator.ne})
 """Operators on sizes that leave symbols in them what they are."""
 
 TEXT_FIELD = re.compile(r"%(\([^)]*\))?[^%a-zA-Z]*[sra]")
 """What shows a value's text, rather than its number, where `%` formats it."""
+
+REFLECTED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+METHODS = {
+    fn: (f"__{fn.__name__.strip('_')}__", f"__r{fn.__name__.strip('_')}__") for fn in {*IN_PLACE.values()}
+}
+METHODS |= {fn: (f"__{fn.__name__}__", *METHODS[plain]) for fn, plain in IN_PLACE.items()}
+METHODS |= {getattr(operator, one): (f"__{one}__", f"__{other}__") for one, other in REFLECTED.items()}
+"""Operator with two operands -> the methods by which a class may have its own."""
+
+TEXTUAL = OF_VALUES | FORMATTING
+"""Operators that may give a text where no operand is one yet to be made."""
 
 SEQUENCES = (list, tuple)
 
@@ -83,11 +95,36 @@ class Operators(Part):
             return fn(*operands)
         if fn in JOINING and all(type(operand) in (*SEQUENCES, torch.Size) for operand in operands):
             return fn(*map(world.materialize.for_torch, operands))  # a size takes numbers, and symbols, only
+        if world.recorder.builder.symbols is not None and fn in METHODS:
+            plain = [self.as_builtin(fn, operand) for operand in operands]
+            if any(now is not before for now, before in zip(plain, operands, strict=True)):
+                return self.apply(fn, *plain)
         return self.apply_native(fn, operands)
+
+    def as_builtin(self, fn: Any, operand: Any) -> Any:
+        """A number or tuple of a class that leaves the operator to `int` or `tuple`: as one of these."""
+        cls = type(operand)
+        base = int if issubclass(cls, int) else tuple if issubclass(cls, tuple) else cls
+        if cls is base or cls is bool or cls is torch.Size:
+            return operand
+        methods = [(name, vars(base).get(name, MISSING)) for name in METHODS[fn]]
+        if any(self.world.classes.attribute(cls, name) is not own for name, own in methods):
+            return operand
+        return int.__pos__(operand) if base is int else tuple.__getitem__(operand, slice(None))
+
+    def apply_unopened(self, fn: Any, *operands: Any) -> Any:
+        late_texts = self.world.late_texts
+        if late_texts.made and any(map(late_texts.has, operands)):
+            operands = tuple([x if late_texts.has(x) else opened(x) for x in operands])
+            if (text := late_texts.operate(fn, operands)) is not MISSING:
+                return text
+        return self.apply(fn, *map(opened, operands))
 
     @acts_for_program
     def compute(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """An operator on numbers, or sizes, some of which are symbols."""
+        if fn in TEXTUAL and (text := self.world.late_texts.operate(fn, operands)) is not MISSING:
+            return text
         if self.world.runtime_calls.computes(fn, operands):
             return self.world.runtime_calls.compute(fn, operands)
         derived = self.world.derived_numbers.compute(fn, operands)
@@ -125,6 +162,8 @@ class Operators(Part):
 
     def apply_native(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """C does it: it is shown what it looks at."""
+        if fn in TEXTUAL and (text := self.world.late_texts.operate(fn, operands)) is not MISSING:
+            return text
         if fn in COMPARING and self.world.recorder.builder.symbols is not None:
             found = self.world.comparisons.call(fn, list(operands))
             if found is not MISSING:
@@ -162,6 +201,8 @@ class Operators(Part):
     @acts_for_program
     def truth(self, value: Any) -> bool:
         if type(value) is Pending:
+            if self.world.late_texts.has(value):
+                return bool(value.value)  # a number has digits, whichever it is
             raw, inputs = value.value, self.world.inputs
             unknown = value.opened is MISSING
             if unknown:

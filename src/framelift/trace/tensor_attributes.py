@@ -22,6 +22,7 @@ from framelift.graph.subclasses import overrides
 from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.pending import opened
+from framelift.trace.attributes import is_of_parameter
 from framelift.trace.classes import PROTOCOL_ATTRIBUTES, is_checked_by_class, protocols_in
 from framelift.trace.part import Part
 from framelift.trace.shadows import DELETED, View, own_dictionary
@@ -81,6 +82,8 @@ class TensorAttributes(Part):
         if name == "__class__":
             return self.world.recorder.subclasses.class_of(fake)
         found = self.world.classes.attribute(torch.Tensor, name)
+        if is_of_parameter(cls, name):
+            return self.world.attributes.bound(self.world.classes.attribute(cls, name), fake, cls, name)
         at = self.world.recorder.inputs.index_of.get(id(fake))
         if found is MISSING or name in UNGUARDED_OF_INPUTS or name in OF_THE_REAL_ONE:
             self.world.recorder.builder.tape.spoil(name)
@@ -176,7 +179,7 @@ class TensorAttributes(Part):
         if id(fake) in world.recorder.wrappers.behind and name in rule_of_type(cls).described_by:
             return self.description(fake, name)
         if id(fake) in world.recorder.wrappers.behind and name in world.recorder.wrappers.part_names(fake):
-            part = world.recorder.wrappers.part(fake, name)
+            part = self.part(fake, name)
             world.recorder.ask_for(part)
             return part
         found = world.classes.attribute(cls, name)
@@ -187,6 +190,24 @@ class TensorAttributes(Part):
             if own is not MISSING:
                 return own
         return world.attributes.bound(found, fake, cls, name)
+
+    def part(self, face: Any, name: str) -> Any:
+        """A tensor that a wrapper holds. One from outside comes in like any other: it may be known already,
+        have attributes, or be asked for as something else later."""
+        inputs, recorder = self.world.inputs, self.world.recorder
+        at = recorder.inputs.index_of.get(id(face))
+        held = {} if at is None else inputs.held.get(id(recorder.inputs.entries[at].value), {})
+        if name not in held:
+            return recorder.wrappers.part(face, name)
+        inner, place = held[name]
+        known = inputs.known.get(id(inner))
+        with torch._C.DisableTorchFunction():
+            fake = getattr(recorder.wrappers.behind[id(face)], name)
+        if known is not None and known.opened is fake:  # it came in with the wrapper
+            return fake
+        if known is not None:
+            return inputs.load(inner, place)
+        return inputs.add_tensor(inner, place)  # guarded since the wrapper came in
 
     def description(self, fake: Any, name: str) -> Any:
         """What a tensor around others says of itself, which is guarded where that one comes from outside."""

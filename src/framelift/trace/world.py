@@ -16,6 +16,7 @@ from framelift.trace.derived_numbers import DerivedNumbers
 from framelift.trace.errors import Errors
 from framelift.trace.identity import Identity, SetOrder
 from framelift.trace.inputs import Guards, Inputs
+from framelift.trace.late_texts import LateTexts
 from framelift.trace.lifetimes import Created, Lifetimes
 from framelift.trace.materialize import Materialize
 from framelift.trace.native_calls import NativeCalls
@@ -23,6 +24,7 @@ from framelift.trace.operators import Operators
 from framelift.trace.outside_iterators import OutsideIterators
 from framelift.trace.overrides import Overrides
 from framelift.trace.part import Part
+from framelift.trace.plain_calls import PlainCalls
 from framelift.trace.raising_branches import RaisingBranches
 from framelift.trace.replays import Replays
 from framelift.trace.runtime_calls import RuntimeCalls
@@ -74,7 +76,9 @@ class TraceWorld:
         self.overrides = Overrides(self)
         self.runtime_calls = RuntimeCalls(self)
         self.derived_numbers = DerivedNumbers(self)
+        self.late_texts = LateTexts(self)
         self.writes = WrittenState(self)
+        self.plain_calls = PlainCalls(self)
         self.replays = Replays(self)
         self.features: dict[type, Any] = {}
         """What features keep for this trace, by its class."""

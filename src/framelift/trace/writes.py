@@ -7,6 +7,7 @@ raises those flags each time.
 
 from __future__ import annotations
 
+import collections
 import decimal
 import re
 from dataclasses import dataclass, field
@@ -190,8 +191,14 @@ class WrittenState(Part):
             own = view.outside if type(view.outside) is dict else own_dictionary(view.outside)
             if own is None:  # it has slots only
                 continue
-            if id(own) in changed or ((id(own) in met or id(own) in inputs.known) and view.changes()):
+            found = id(own) in met or id(own) in inputs.known
+            if id(own) in changed or ((found or self.holds_hooks(own)) and view.changes()):
                 refuse(breaks.INTERNALS, f"{view.source} changed, and its __dict__ found elsewhere")
+
+    def holds_hooks(self, own: dict[str, Any]) -> bool:
+        """Whether a namespace is the dictionary of hooks of a module that was called."""
+        is_one = type(own) is collections.OrderedDict
+        return is_one and any([hooks is own for _, hooks in self.world.plain_calls.hooks()])
 
     def refuse_changed_dictionary(self, view: View, own: dict[str, Any]) -> None:
         """Where a name is looked up in a namespace that was there as a plain dictionary when the trace began,
@@ -213,6 +220,8 @@ class WrittenState(Part):
         changed = [(change.shadow.source, change.shadow.outside) for change in written.containers]
         changed += [(v.source, v.outside) for v in views if not isinstance(v.outside, torch.Tensor)]
         changed += [(one.source, one.outside) for one, _ in written.advances]
+        if any([type(value) is collections.OrderedDict for _, value in changed]):
+            others.setdefault(collections.OrderedDict, []).extend(self.world.plain_calls.hooks())
         for source, value in changed:
             if source in self.world.frame.fresh:
                 continue

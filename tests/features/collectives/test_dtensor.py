@@ -333,3 +333,28 @@ def test_inductor_takes_a_parallel_layer() -> None:
         run(torch.ones(2, 4)).sum().backward()
         results.append(local([run(torch.ones(2, 4)), *(one.grad for one in model.parameters())]))
     close(*results)
+
+
+@ranks(2)
+def test_with_whom_one_shares_memory_is_guarded() -> None:
+    mesh = line()
+
+    def pair(shared: bool) -> tuple[Any, Any]:
+        inside, other = torch.arange(4.0), torch.ones(4)
+        return DTensor.from_local(inside, mesh, [Shard(0)]), inside if shared else other
+
+    def write_other(x: Any, y: Any) -> Any:
+        y.add_(1)
+        return x * 2, y * 3
+
+    def write_it(x: Any, y: Any) -> Any:
+        x.mul_(3)
+        return x + 1, y * 3
+
+    for fn in (write_other, write_it):
+        for backend in ("eager", "aot_eager"):
+            compiled = framelift.compile(fn, backend=backend)
+            for shared in (False, True, False):
+                eager, own = pair(shared), pair(shared)
+                expected = local([fn(*eager), *eager])
+                close(local([compiled(*own), *own]), expected)

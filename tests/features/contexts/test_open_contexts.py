@@ -448,3 +448,41 @@ def test_a_graph_of_nothing_but_switches_is_not_given_to_a_backend() -> None:
         want, got = fn(x), compiled(x)
         assert repr(want) == repr(got)
     assert len(graphs) == 1
+
+
+@pytest.mark.parametrize("inside", [True, False, None])
+@pytest.mark.parametrize("before", [False, None])
+@pytest.mark.parametrize(
+    "name", ["no_grad", "set_grad_enabled", "inference_mode", "inference_mode_off", "autocast"]
+)
+def test_gradients_switched_around_breaks(name: str, before: bool | None, inside: bool | None) -> None:
+    """Leaving some managers puts gradients back as they were when it was entered."""
+
+    def fn(x: Any, breaks: int) -> Any:
+        found = []
+        if before is not None:
+            torch.set_grad_enabled(before)
+        if breaks & 1:
+            stop()
+        with MANAGERS[name]():
+            if breaks & 2:
+                stop()
+            if inside is not None:
+                torch.set_grad_enabled(inside)
+            if breaks & 4:
+                stop()
+            y = x * 2
+            found += [torch.is_grad_enabled(), y.requires_grad, y.is_inference()]
+        if breaks & 8:
+            stop()
+        z = x * 3
+        return found, torch.is_grad_enabled(), z.requires_grad, torch.is_inference_mode_enabled()
+
+    for at_first in (True, False):
+        for breaks in (0, 2, 4, 6, 8, 10, 12, 15):
+            framelift.reset()
+            found = []
+            for one in (fn, framelift.compile(fn, backend="eager")):
+                with torch.set_grad_enabled(at_first):
+                    found.append((one(torch.ones(3, requires_grad=True), breaks), torch.is_grad_enabled()))
+            assert found[0] == found[1], (at_first, breaks)

@@ -350,6 +350,11 @@ def lists_of_arrays_as_tensors(a, x):
         torch.tensor([a[0], a[1]]),
         torch.tensor([a[0, 0], a[0, 1]]),
         torch.tensor([a[0]], dtype=torch.float32),
+        torch.tensor([a[0, 0], 5, 1.5]),
+        torch.LongTensor([a[0, 0], a[0, 1]]),
+        torch.FloatTensor([a[0], a[1]]),
+        torch.BoolTensor([a[0, 0] > 1, True]),
+        torch.Tensor([1, a[0, 0]]),
     )
 
 
@@ -618,3 +623,12 @@ def test_a_function_of_matrices_is_captured_whole(name: str, backend: str) -> No
     compiled = framelift.compile(lambda a: fn(a), backend=backend, fullgraph=True)
     for given in (MATRIX, MATRIX + np.eye(3)):
         same(fn(given.copy()), compiled(given.copy()), exact=False)
+
+
+def test_numbers_that_vary_are_settled_where_numpy_is_asked() -> None:
+    def fn(a: Any, axis: int, scale: float) -> Any:
+        return np.sum(a, axis=axis) * scale, a[axis:], a.reshape(axis + 1, -1)
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    for axis, scale in ((0, 1.5), (1, 2.5), (0, 3.5)):
+        same(fn(MATRIX[:2].copy(), axis, scale), compiled(MATRIX[:2].copy(), axis, scale))

@@ -58,6 +58,7 @@ def wrap_distributed(world: TraceWorld, value: Any, source: Source) -> Any:
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
         face = world.inputs.add_tensor(value, source)
         local, place = value._local_tensor, source.child(Access.SLOT, cls._local_tensor)
+        world.inputs.hold(value, "_local_tensor", local, place)
         if not is_wrapper_class(type(local)):
             world.guards.add(place, Check.TENSOR, _guards.TensorSpec(local))
     if is_wrapper_class(type(local)):

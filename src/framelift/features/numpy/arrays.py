@@ -59,6 +59,7 @@ from framelift.features.numpy.tables import (
 )
 from framelift.graph import op_memory
 from framelift.graph.deferred import symbolic_shapes
+from framelift.graph.symbols import settled
 from framelift.guards.kinds import Check
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
@@ -235,7 +236,7 @@ class Arrays(Part):
 
     def prepared(self, value: Any) -> Any:
         """Arguments that mean the same to torch and to NumPy. NumPy's numbers keep their types."""
-        value = opened(value)
+        value = settled(opened(value))
         if type(value) in (tuple, list):
             return type(value)(map(self.prepared, value))
         if type(value) is dict:
@@ -445,16 +446,18 @@ class Arrays(Part):
         self.refuse_reversed(array)
         return array.tensor.detach()
 
-    def listed(self, data: Any) -> Any:
+    def listed(self, data: Any, maker: Any = torch.tensor) -> Any:
         """`torch.tensor(...)` of a list of arrays, or of numbers that are not known."""
-        if not all(map(is_array, data)):
+        if not all(is_array(item) or type(item) in (bool, int, float) for item in data):
             refuse("torch.tensor of arrays and other values")
         given = [self.as_dummies(data, [])]
         with outside_of_modes():
-            dtype = asking(torch.tensor, given, {}, "torch.tensor").dtype
+            dtype = asking(maker, given, {}, "torch.tensor").dtype
         call = self.world.recorder.call
-        found = call(torch.stack, ([array.tensor for array in data],), {})
-        return call(torch.Tensor.to, (found, dtype), {})
+        parts = [x.tensor if is_array(x) else call(torch.tensor, (x,), {"dtype": dtype}) for x in data]
+        if not all(map(is_array, data)):
+            parts = [call(torch.Tensor.to, (part, dtype), {}) for part in parts]
+        return call(torch.Tensor.to, (call(torch.stack, (parts,), {}), dtype), {})
 
     def number(self, array: Any) -> Any:
         """A tensor of which Python makes the number that it makes of the array."""

@@ -22,6 +22,7 @@ from framelift.features.numpy.tables import (
     np,
 )
 from framelift.graph import arithmetic
+from framelift.graph.functions import LEGACY
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import BY_TYPE, Looks, rule, serve
 from framelift.trace.machine import TraceFrame
@@ -368,3 +369,16 @@ def serve_tensor(f: TraceFrame, data: Any, /, **kwargs: Any) -> Any:
         refuse("torch.tensor of an array")
     copied = f.world.feature(Arrays).as_tensor(data).clone(memory_format=torch.contiguous_format)
     return f.world.calls.native(f, torch.as_tensor, [copied], kwargs)
+
+
+def call_tensor_class(world: TraceWorld, cls: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`torch.LongTensor([...])`."""
+    data = opened(args[0]) if len(args) == 1 and not kwargs and cls in LEGACY else None
+    if type(data) not in (list, tuple) or not has_arrays(found := opened_deep(data)):
+        return world.calls.by_policy(cls, args, kwargs)
+    made = world.feature(Arrays).listed(found, cls)
+    return world.calls.invoke(torch.Tensor.to, made, LEGACY[cls] or torch.get_default_dtype())
+
+
+for _class in {*map(type, LEGACY)}:
+    BY_TYPE[_class] = call_tensor_class

@@ -1,0 +1,115 @@
+"""Texts with numbers in them that may vary: most are messages that nobody ever reads.
+
+Such a text is pending: it can be stored, handed on and returned, and the region puts it together where it
+lives on. What looks at it opens it, and then it is a text like any other, of definite numbers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import torch
+
+from framelift.core.sentinels import MISSING
+from framelift.graph.op_memory import PYTHON_ATOMS
+from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, settled
+from framelift.guards.sources import Source
+from framelift.interpreter.op_operators import joined
+from framelift.interpreter.pending import Pending, opened
+from framelift.trace.part import Part
+
+OF_VALUES = frozenset({format, str, repr, ascii})
+JOINING = frozenset({operator.add, operator.iadd, joined})
+FORMATTING = frozenset({operator.mod, operator.imod})
+
+
+class LateText(NamedTuple):
+    """A call that makes a text."""
+
+    fn: Any
+    operands: tuple[Any, ...]
+    named: dict[str, Any]
+    symbols: list[Any]
+    """All that it is made of, that of other texts included."""
+
+
+class LateTexts(Part):
+    """The texts that nobody has looked at yet."""
+
+    def start(self) -> None:
+        self.made: dict[Source, LateText] = {}
+
+    def load(self, value: str, source: Source) -> str:
+        """Somebody looks at it."""
+        for symbol in self.made[source].symbols:
+            settled(symbol)
+        return value
+
+    def has(self, value: Any) -> bool:
+        return type(value) is Pending and value.inputs is self and value.opened is MISSING
+
+    def operate(self, fn: Any, operands: tuple[Any, ...]) -> Any:
+        """An operator that may make a text. MISSING: nothing was done."""
+        if fn in (format, str) and self.has(operands[0]) and operands[1:] in ((), ("",)):
+            return operands[0]
+        if fn in OF_VALUES or (fn in FORMATTING and type(operands[0]) is str):
+            return self.make(fn, operands)
+        if fn in JOINING and all(type(text) is str or self.has(text) for text in operands):
+            return self.make(joined, operands)
+        return MISSING
+
+    def call(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A call that may make a text, on arguments that may have to be opened. MISSING: nothing was done."""
+        operands = tuple(map(self.shown, args))
+        return (
+            self.operate(fn, operands) if fn in OF_VALUES and not kwargs else self.make(fn, operands, kwargs)
+        )
+
+    def make(self, fn: Any, operands: tuple[Any, ...], named: dict[str, Any] | None = None) -> Any:
+        """What a function gives for operands with symbols or such texts among them. MISSING: it has to know
+        them."""
+        builder = self.world.recorder.builder
+        if builder.symbols is None or builder.in_body:
+            return MISSING
+        operands = tuple(map(self.shown, operands))
+        named = {name: self.shown(value) for name, value in (named or {}).items()}
+        symbols = list(self.symbols_in((*operands, *named.values())))
+        if not symbols or MISSING in symbols:
+            return MISSING
+        try:
+            text = fn(*map(now, operands), **{name: now(value) for name, value in named.items()})
+        except Exception:
+            return MISSING  # it will fail where it is really done
+        source = self.world.inputs.root.late_text(len(self.made))
+        self.made[source] = LateText(fn, operands, named, symbols)
+        return Pending(self, source, text)
+
+    def shown(self, operand: Any) -> Any:
+        """An operand as C sees it, but for texts that nobody has looked at."""
+        value = operand if self.has(operand) else opened(operand)
+        return tuple(map(self.shown, value)) if type(value) is tuple else value
+
+    def symbols_in(self, operands: Iterable[Any]) -> Iterable[Any]:
+        """The symbols that operands are made of; MISSING for what has to be looked at."""
+        for operand in operands:
+            cls = type(operand)
+            if cls is torch.SymInt or cls is torch.SymFloat:
+                yield operand
+            elif self.has(operand):
+                yield from self.made[operand.source].symbols
+            elif cls is tuple or cls is torch.Size:
+                yield from self.symbols_in(operand)
+            elif cls not in PYTHON_ATOMS:
+                yield MISSING
+
+
+def now(operand: Any) -> Any:
+    """What it is while tracing; of numbers that only the data decides, any."""
+    cls = type(operand)
+    if cls is Pending:
+        return operand.value
+    if cls in SYMBOLIC:
+        return PYTHON_TYPES[cls](1) if operand.node.hint is None else operand.node.hint
+    return cls(map(now, operand)) if cls in (tuple, torch.Size) else operand
