@@ -319,3 +319,15 @@ def test_hooks_in_a_captured_graph_go_through_torchs_compiled_autograd() -> None
     with compiled_autograd._enable(torch.compile(backend="eager", fullgraph=True)):
         torch.compile(fn, backend=lambda graph, _: graph.forward, fullgraph=True)(w).sum().backward()
     assert torch.equal(w.grad, torch.full((3,), 3.0 * 2 * 2))
+
+
+def test_torchs_backend_that_explains_is_told_why_graphs_end() -> None:
+    from torch._dynamo.backends.debugging import ExplainWithBackend
+
+    backend = ExplainWithBackend("eager")
+    compiled = torch.compile(lambda x: breaking(x * 2) + 1, backend=backend)
+    assert torch.equal(compiled(X), X * 2 + 2)
+    told = backend.output()
+    assert (told.graph_count, told.graph_break_count, told.op_count) == (2, 1, 3)
+    (reason,) = told.break_reasons
+    assert "print" in reason.reason and [frame.name for frame in reason.user_stack][-1] == "breaking"

@@ -254,6 +254,10 @@ def is_unbound_size(error: Exception) -> bool:
     return type(error) is KeyError and getattr(error.args[0] if error.args else None, "is_Symbol", False)
 
 
+END_OF_GRAPH = "end of the graph"
+"""In a graph's meta: why it goes no further, until a backend is given it."""
+
+
 def run_in_context(
     backend: Backend, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
 ) -> Any:
@@ -261,6 +265,8 @@ def run_in_context(
     captured = without_inference_mode(graph)
     graph = in_torchs_words(captured, for_compiler=takes_fakes(backend))
     name_sources(graph)
+    if (end := graph.meta.pop(END_OF_GRAPH, None)) is not None:
+        graph.compile_subgraph_reason = end
     context = CompilerContext(graph, inputs, given)
     is_shown = given.mode is None and not given.varies and not takes_fakes(backend)
     differentiated = sum(map(is_differentiated, graph.graph.output_node().all_input_nodes))

@@ -7,8 +7,9 @@ metadata how it is kept then.
 from __future__ import annotations
 
 import functools
+import traceback
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.fx
@@ -49,6 +50,14 @@ def refused(reason: str) -> dict[str, str]:
 
 
 VARYING = refused("there are sizes or numbers in it that vary")
+
+
+class EndOfGraph(NamedTuple):
+    """Why a graph goes no further, as backends ask that know torch's (`compile_subgraph_reason`)."""
+
+    reason: str
+    user_stack: list[traceback.FrameSummary]
+    graph_break: bool
 
 
 @dataclass
@@ -121,6 +130,16 @@ class Capture:
 
     program: GuardProgram = field(init=False, metadata=REBUILT)
     """The guards, as the native program that checks them."""
+
+    def end_of_graph(self) -> EndOfGraph:
+        found = self.ended_by
+        if found is None:
+            return EndOfGraph("return_value", [], graph_break=False)
+        stack = [
+            traceback.FrameSummary(place.code.co_filename, place.line or 0, place.code.co_qualname)
+            for place in found.stack
+        ]
+        return EndOfGraph(found.one_line, stack, graph_break=True)
 
     def build_program(self) -> None:
         inputs, storages = self.region.inputs, self.storages

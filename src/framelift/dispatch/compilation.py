@@ -35,7 +35,7 @@ from framelift.core.errors import (
 from framelift.core.records import CompileRecord, compile_records, compiling, counters, report_phase
 from framelift.core.tracers import counts_lines
 from framelift.dispatch import data_results
-from framelift.dispatch.backends import all_at_once, is_refusal, run_backend, takes_fakes
+from framelift.dispatch.backends import END_OF_GRAPH, all_at_once, is_refusal, run_backend, takes_fakes
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import (
     CodeState,
@@ -223,6 +223,7 @@ class Compilation:
         assert capture.graph is not None
         if holds_only_switches(capture.graph.graph):
             return capture.graph.forward
+        capture.graph.meta[END_OF_GRAPH] = capture.end_of_graph()
         compile: GraphCompiler = self.backend_for(capture)
         for wrap in extensions.graph_compiler_wrappers:
             compile = wrap(compile, self, capture)
@@ -241,6 +242,7 @@ class Compilation:
             counters["backend_failures"][self.context.backend_name] += 1
             raise
         finally:
+            capture.graph.meta.pop(END_OF_GRAPH, None)
             wanted.reset(asked)
             compiling.reset(token)
             self.record.backend_seconds = time.perf_counter() - began

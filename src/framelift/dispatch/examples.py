@@ -30,7 +30,10 @@ from framelift import _guards
 from framelift.dispatch.compile_contexts import Graph
 from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.fakes import PLAIN_CLASSES, as_it_was_made, is_plain, nbytes, take_after
-from framelift.graph.symbols import Input, Symbols, Wrapped, settled
+from framelift.graph.symbols import Input, InRows, Symbols, Wrapped, settled
+
+Entry = Input | Wrapped | InRows
+"""What is symbolic of an input."""
 
 
 class Given(NamedTuple):
@@ -234,7 +237,7 @@ def quick_fake(mode: FakeTensorMode, value: torch.nn.Parameter) -> Any:
     return fake
 
 
-def make_fake(mode: FakeTensorMode, entry: Input | Wrapped | None, value: Any, given: Given) -> Any:
+def make_fake(mode: FakeTensorMode, entry: Entry | None, value: Any, given: Given) -> Any:
     if entry is not None and given.varies:
         assert given.symbols is not None
         fake = given.symbols.stand_in(mode, entry, value, given.knows_floats)
@@ -261,9 +264,9 @@ def fake_without_base(mode: FakeTensorMode, value: torch.Tensor) -> Any:
         return torch.empty_strided(value.shape, value.stride(), **about)
 
 
-def entries_of(graph: Graph, symbols: Symbols | None) -> list[Input | Wrapped | None]:
+def entries_of(graph: Graph, symbols: Symbols | None) -> list[Entry | None]:
     """What is symbolic of each input of a graph."""
-    known: list[Input | Wrapped] = [] if symbols is None else [*symbols.inputs, *symbols.wrapped]
+    known: list[Entry] = [] if symbols is None else [*symbols.inputs, *symbols.wrapped, *symbols.rows]
     by_name = {entry.node.name: entry for entry in known}
     return [by_name.get(node.name) for node in placeholders(graph)]
 
@@ -307,7 +310,7 @@ def is_demanded(entry: Input) -> bool:
     return any(constraint is not None and not constraint.warn_only for constraint in constraints)
 
 
-def settle_shared(entries: list[Input | Wrapped | None], inputs: list[Any], written: tuple[int, ...]) -> None:
+def settle_shared(entries: list[Entry | None], inputs: list[Any], written: tuple[int, ...]) -> None:
     """Inputs that share memory with one that is written to have the sizes that they have: a compiler is to
     know how they lie to each other, and memory whose own size varies can't be told to it."""
     for n in sharing(inputs, written):

@@ -35,7 +35,7 @@ from framelift.graph.body import HigherOrder, drop_redundant_setters
 from framelift.graph.builder import GraphBuilder
 from framelift.graph.contexts import Contexts, FunctionModes
 from framelift.graph.effects import DataReassignment, Mutations, RandomNumbers, RequiresGrad
-from framelift.graph.fakes import PLAIN_CLASSES, Fakes, of_a_fake_kernel
+from framelift.graph.fakes import PLAIN_CLASSES, Fakes, as_of_operator, of_a_fake_kernel
 from framelift.graph.functions import (
     ASSERTS,
     EFFECTS,
@@ -177,9 +177,11 @@ class Recorder(TorchFunctionMode):
         dims: dict[int, Dim] | None = None,
         strides: Iterable[int] = (),
         parts: dict[str, FakeTensor] | None = None,
+        sizes: tuple[Any, ...] | None = None,
     ) -> FakeTensor:
         """A real tensor becomes a placeholder; some sizes or strides may be symbols. `source`: what it is
-        called after; `parts`: what stands for the tensors that it wraps, if these are known."""
+        called after; `parts`: what stands for the tensors that it wraps, if these are known; `sizes`: those
+        of a plain tensor in rows, if some of them are symbols that are inputs themselves."""
         cls, builder = type(tensor), self.builder
         with torch._C.DisableTorchFunction():
             if not (is_known_kind(cls) or is_wrapper_class(cls)):
@@ -189,7 +191,10 @@ class Recorder(TorchFunctionMode):
             self.mutations.refuse_overlap(coming=1)
             node = self.inputs.placeholder(source, is_tensor=True)
             try:
-                fake = self.fake_input(tensor, node, dims, strides, parts)
+                if sizes is None:
+                    fake = self.fake_input(tensor, node, dims, strides, parts)
+                else:
+                    fake = self.fake_in_rows(tensor, node, sizes)
             except Exception as error:
                 node.graph.erase_node(node)  # the graph so far is compiled, without it
                 raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
@@ -231,6 +236,10 @@ class Recorder(TorchFunctionMode):
         except Exception:
             symbols.forget_latest()
             raise
+
+    def fake_in_rows(self, tensor: torch.Tensor, node: torch.fx.Node, sizes: tuple[Any, ...]) -> FakeTensor:
+        symbols = self.builder.symbolise()
+        return symbols.fake_in_rows(self.fakes, symbols.in_rows(node, tensor, sizes))
 
     def ask_for(self, value: Any) -> None:
         """The program has found an input once more, by another name."""
@@ -565,6 +574,8 @@ class Recorder(TorchFunctionMode):
             reason = of_a_fake_kernel(error)
             if has_symbols and type(error) is TypeError and any(map(is_number, args)):
                 reason = breaks.DATA_DEPENDENT_VALUE  # of which C takes a number, but no symbol
+            if reason is None and (named := as_of_operator(error)) is not error:
+                raise named from error
             if reason is None:
                 raise
             raise Break(reason, f"{describe(func)}: {type(error).__name__}: {error}") from error
@@ -592,11 +603,15 @@ class Recorder(TorchFunctionMode):
             return False  # without a call that may fail it fails for reasons of its own, wherever it is
         return not self.random_numbers.drawn or all(fake.device.type == "cpu" for fake in self.builder.kept)
 
+    def has_effect(self) -> bool:
+        """Whether anything was done already beside computing."""
+        return self.builder.failing.first_effect is not None or bool(self.mutations.first_written)
+
     def has_lasting_effect(self) -> bool:
         """Whether something was done already that can't be undone if the next call fails."""
         if self.builder.failing.first_effect is not None:
             return True
-        return bool(self.mutations.first_written) and not self.mutations.can_put_back(self.builder.calls + 1)
+        return bool(self.mutations.first_written) and not self.mutations.can_put_all_back()
 
     def settle(self) -> None:
         """The trace is over: finds which modes are open, and has the graph leave the contexts that are."""

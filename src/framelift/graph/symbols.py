@@ -137,6 +137,16 @@ class Wrapped(NamedTuple):
     context: Any = None
 
 
+class InRows(NamedTuple):
+    """An input whose elements lie in rows, and whose sizes are symbols that are inputs themselves."""
+
+    node: torch.fx.Node
+    real: Any
+    sizes: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    context: Any = None
+
+
 class Fact(NamedTuple):
     """What must hold: an expression in which `r0`, `r1` ... stand for what is read of the inputs."""
 
@@ -155,6 +165,7 @@ class Symbols:
         )
         self.inputs: list[Input] = []
         self.wrapped: list[Wrapped] = []
+        self.rows: list[InRows] = []
         self.reads: dict[Any, Read] = {}
         """Symbol -> what of the inputs it stands for. Those that the graph brings about stand for none."""
         self.derived: dict[int, tuple[str, tuple[Any, ...]]] = {}
@@ -415,12 +426,18 @@ class Symbols:
         return any(type(entry.real) is float for entry in self.inputs)
 
     def stand_in(
-        self, mode: FakeTensorMode, entry: Input | Wrapped | None, given: Any, knows_floats: bool = True
+        self,
+        mode: FakeTensorMode,
+        entry: Input | Wrapped | InRows | None,
+        given: Any,
+        knows_floats: bool = True,
     ) -> Any:
         """What stands for an input while a backend compiles a graph. A float that is not known is one that
         only the data decides: a backend can't rely on it."""
         if entry is None:
             return mode.from_tensor(given, static_shapes=True)
+        if isinstance(entry, InRows):
+            return self.fake_in_rows(mode, entry)
         if isinstance(entry, Wrapped):
             parts = {
                 name: self.stand_in(mode, part, getattr(given, name)) for name, part in entry.parts.items()
@@ -451,6 +468,19 @@ class Symbols:
             fake.requires_grad_(tensor.requires_grad)
             take_after(fake, tensor)
             return fake
+
+    def in_rows(self, node: torch.fx.Node, tensor: torch.Tensor, sizes: tuple[Any, ...]) -> InRows:
+        """A plain tensor that comes in, with sizes that are known already."""
+        strides: list[Any] = [1]
+        for size in sizes[:0:-1]:
+            strides.insert(0, strides[0] * size)
+        self.rows.append(InRows(node, tensor, sizes, tuple(strides)))
+        return self.rows[-1]
+
+    def fake_in_rows(self, mode: FakeTensorMode, entry: InRows) -> FakeTensor:
+        with as_it_was_made(entry.real), torch._C.DisableTorchFunction():
+            meta = _guards.empty_meta(entry.sizes, entry.strides, entry.real.dtype)
+            return FakeTensor(mode, meta, entry.real.device)
 
 
 def made_of(

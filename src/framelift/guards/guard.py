@@ -143,6 +143,15 @@ def one_by_one(facts: Iterable[ClassFact]) -> list[ClassGuard]:
     return [each for fact in facts for each in (fact.lookups if type(fact) is SpecialMethods else [fact])]  # type: ignore[misc]
 
 
+def is_shape(guard: Guard) -> bool:
+    """Whether the sizes of something are relied on: a `torch.Size`, or the shape of an array."""
+    return type(guard.expected) is torch.Size or (
+        type(guard.expected) is tuple
+        and guard.source.access is Access.NATIVE_ATTR
+        and guard.source.key == "shape"
+    )
+
+
 VARIES = "varies"
 """In the place of a value that a capture relies on: it was a symbol already."""
 
@@ -162,7 +171,7 @@ def relied_on(guards: Iterable[Guard]) -> dict[str, Any]:
                 strides[STRIDE.format(guard.source, dim)] = VARIES if stride is None else stride
         elif guard.check is Check.EQUAL and type(guard.expected) in (int, float):
             found[guard.source] = guard.expected
-        elif guard.check is Check.EQUAL and type(guard.expected) is torch.Size:
+        elif guard.check is Check.EQUAL and is_shape(guard):
             found |= {guard.source.child(Access.ITEM, n): size for n, size in enumerate(guard.expected)}
         elif guard.check is Check.TYPE and (guard.expected is int or guard.expected is float):
             found.setdefault(guard.source, VARIES)

@@ -131,9 +131,11 @@ class RuntimeCalls:
         self.made_inside.add(id(made))
         return self.world.inputs.know(made, made, self.note(fn, args, kwargs))
 
-    def tensor(self, example: torch.Tensor, source: Source, text: str = "") -> Any:
-        """`text`: what the input is called after, if not after its source."""
-        return self.world.inputs.add_tensor(example, source, text=text)
+    def tensor(
+        self, example: torch.Tensor, source: Source, text: str = "", sizes: tuple[Any, ...] | None = None
+    ) -> Any:
+        """`text`: what the input is called after, if not after its source; `sizes`: see `add_input`."""
+        return self.world.inputs.add_tensor(example, source, text=text, sizes=sizes)
 
     def number(self, example: int | float, source: Source) -> Any:
         """A number that may be any other the next time, so nothing can be decided by it."""

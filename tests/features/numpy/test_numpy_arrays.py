@@ -14,6 +14,7 @@ import framelift
 from check import entries, reasons, recompiles
 from framelift.core import breaks
 from framelift.features.numpy.tables import ELEMENTWISE, METHOD_NAMES, OTHERS
+from framelift.testing import CompileCounterWithBackend
 
 BACKENDS = ["eager", "aot_eager"]
 NUMPY = breaks.NUMPY.name
@@ -354,7 +355,6 @@ def lists_of_arrays_as_tensors(a, x):
         torch.LongTensor([a[0, 0], a[0, 1]]),
         torch.FloatTensor([a[0], a[1]]),
         torch.BoolTensor([a[0, 0] > 1, True]),
-        torch.Tensor([1, a[0, 0]]),
     )
 
 
@@ -632,3 +632,76 @@ def test_numbers_that_vary_are_settled_where_numpy_is_asked() -> None:
     compiled = framelift.compile(fn, backend="eager", fullgraph=True)
     for axis, scale in ((0, 1.5), (1, 2.5), (0, 3.5)):
         same(fn(MATRIX[:2].copy(), axis, scale), compiled(MATRIX[:2].copy(), axis, scale))
+
+
+# ---- sizes that vary
+
+OF_ALL_SIZES: dict[str, Program] = {
+    "operators": lambda a, b: (a * 2 + 1, a * b[:, None], a @ a.T, a - a.mean(0)),
+    "reductions": lambda a, b: (a.sum(0), a.sum(1), a.mean(), a.max(), np.argmax(a, 0), b.std()),
+    "views": lambda a, b: (a.T, a.reshape(-1), a[:2], a[-1], a[::2], a[1:, 1], np.expand_dims(b, 0)),
+    "shapes": lambda a, b: (np.arange(a.shape[0]), np.ones(a.shape), len(b), a.size, a * a.shape[0]),
+    "joined": lambda a, b: (np.concatenate([a, a]), np.stack([b, b]), np.tile(b, 2)),
+    "written": lambda a, b: (a[:, 0].copy(), np.sort(b), np.cumsum(b), np.where(a > 2, a, 0)),
+    "a branch": lambda a, b: a + 1 if b.shape[0] > 100 else a - 1,
+    "as tensors": lambda a, b: (torch.from_numpy(a) * torch.from_numpy(b)[:, None]).numpy(),
+    "a filter": lambda a, b: b[b > 1],
+}
+
+
+@pytest.mark.parametrize("name", OF_ALL_SIZES)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_arrays_of_other_sizes_compile_once_more(name: str, backend: str) -> None:
+    fn, counter = OF_ALL_SIZES[name], CompileCounterWithBackend(backend)
+    compiled = framelift.compile(lambda a, b: fn(a, b), backend=counter)
+    for n in (2, 3, 7, 5, 20, 11):
+        a, b = np.arange(3.0 * n).reshape(n, 3), np.arange(1.0 * n)
+        same(fn(a.copy(), b.copy()), compiled(a, b), exact=False)
+    assert counter.frame_count <= 2
+    others = (
+        (np.ones((1, 3)), np.ones(1)),
+        (np.ones((4, 3)), np.ones(8)[::2]),
+        (np.ones((3, 4)).T, np.ones(4)),
+    )
+    for given in others:
+        same(fn(*given), compiled(*given), exact=False)
+
+
+def test_a_branch_on_the_size_of_an_array_is_guarded() -> None:
+    fn = lambda a: a + 1 if a.shape[0] > 4 else a - 1
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    for n in (2, 3, 4, 5, 6, 2, 9):
+        same(fn(np.arange(1.0 * n)), compiled(np.arange(1.0 * n)))
+
+
+NUMBERS: dict[str, Program] = {
+    "operators": lambda a, n: (a + n, n * a, a - n, a / n, n - a),
+    "single precision": lambda a, n: (a.astype(np.float32) * n, n / a.astype(np.float32)),
+    "makers": lambda a, n: (np.zeros(n), np.ones((n, 2)), np.full((n,), 1.5), np.arange(n)),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_numbers_beside_arrays_may_vary(name: str, backend: str) -> None:
+    fn, counter = NUMBERS[name], CompileCounterWithBackend(backend)
+    compiled = framelift.compile(lambda a, n: fn(a, n), backend=counter)
+    for n in (2, 3, 7, 5, -4 if name != "makers" else 4, 11):
+        same(fn(MATRIX.copy(), n), compiled(MATRIX.copy(), n), exact=False)
+    assert counter.frame_count <= 3
+
+
+def test_floats_beside_arrays_may_vary() -> None:
+    fn = lambda a, n: (a * n, n / a, (a + 1).astype(np.float32) - n, a.astype(int) * n)
+    counter = CompileCounterWithBackend("eager")
+    compiled = framelift.compile(lambda a, n: fn(a, n), backend=counter)
+    for n in (0.5, 1.5, -0.25, 1e300, float("inf")):
+        with np.errstate(all="ignore"):
+            same(fn(MATRIX.copy(), n), compiled(MATRIX.copy(), n), exact=False)
+    assert counter.frame_count <= 5
+
+
+def test_integers_beside_integers_are_settled() -> None:
+    compiled = framelift.compile(lambda a, n: (a + n, a * n), backend="eager")
+    for n in (2, 3, 7, -5, 1 << 40):
+        same((MATRIX.astype(int) + n, MATRIX.astype(int) * n), compiled(MATRIX.astype(int), n))

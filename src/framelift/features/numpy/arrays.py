@@ -12,6 +12,7 @@ What has no dimensions is one of NumPy's numbers, unless it is known for an arra
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 from collections.abc import Iterator
 from types import MethodDescriptorType, MethodType
@@ -134,7 +135,8 @@ class Arrays(Part):
         """Calls torch's function for one of NumPy's. NumPy is asked before what the result is like."""
         self.refuse_told_errors(name)
         kwargs = {key: value for key, value in kwargs.items() if not is_idle(key, opened(value))}
-        args, kwargs = self.prepared(args), self.prepared(kwargs)
+        kept = tuple(kind for kind in FOR_ALL_NUMBERS.get(name, ()) if all(has_room(x, kind) for x in args))
+        args, kwargs = self.prepared(args, kept), self.prepared(kwargs, kept)
         if "out" in kwargs:
             return self.call_into(asked, served, args, kwargs, name)
         short = name.rpartition(".")[2]
@@ -153,7 +155,8 @@ class Arrays(Part):
         laid_out = () if name in ORDERED else LAYING_OUT
         kwargs = {key: value for key, value in kwargs.items() if key not in laid_out}
         with outside_of_modes():  # not every kernel takes every type, which fakes do not tell
-            asking(served, for_torch(as_real(args, dummies)), for_torch(as_real(kwargs, dummies)), name)
+            real_args, real_kwargs = for_torch(with_hints(as_real((args, kwargs), dummies)))
+            asking(served, real_args, real_kwargs, name)
         try:
             found = served(*for_torch(args), **for_torch(kwargs))
         except Exception as error:
@@ -234,15 +237,20 @@ class Arrays(Part):
         """Whether it stands for an array, and not for a number."""
         return bool(value.ndim) or id(value) in self.zero
 
-    def prepared(self, value: Any) -> Any:
-        """Arguments that mean the same to torch and to NumPy. NumPy's numbers keep their types."""
-        value = settled(opened(value))
+    def prepared(self, value: Any, kept: tuple[type, ...] = ()) -> Any:
+        """Arguments that mean the same to torch and to NumPy. NumPy's numbers keep their types; symbols are
+        settled, but for those of types of which it does not matter what they are."""
+        value = opened(value)
+        value = value if type(value) in kept and is_symbol(value) else settled(value)
+        prepared = functools.partial(self.prepared, kept=kept)
         if type(value) in (tuple, list):
-            return type(value)(map(self.prepared, value))
+            return type(value)(map(prepared, value))
         if type(value) is dict:
-            return {name: self.prepared(item) for name, item in value.items()}
+            return {name: prepared(item) for name, item in value.items()}
         if type(value) is slice:
-            return slice(*map(self.prepared, (value.start, value.stop, value.step)))
+            return slice(*map(prepared, (value.start, value.stop, value.step)))
+        if is_symbol(value):
+            return value
         if type(value) is Array or type(value) in TEXTUAL:
             return value
         if type(value) in NUMPY_NUMBERS:
@@ -269,6 +277,8 @@ class Arrays(Part):
                     found.flags.writeable = False
                 dummies.append((value, found))
             return found
+        if is_symbol(value):
+            return value.node.hint
         return value.number if type(value) is Typed else value
 
     def made(self, fn: Any, args: list[Any], kwargs: dict[str, Any], name: str) -> Any:
@@ -407,7 +417,7 @@ class Arrays(Part):
         refuse(f"deletion of {name} of an array")
 
     def length(self, array: Any) -> int:
-        return len(array) if array.ndim else self.refuse_in_c(array)
+        return array.tensor.shape[0] if array.ndim else self.refuse_in_c(array)
 
     def truth(self, array: Any) -> bool:
         expected = self.world.raising_branches.truth(array, array.tensor)
@@ -487,8 +497,10 @@ class Arrays(Part):
 
     def definite(self, size: Any) -> int:
         """A size in the arrays that NumPy is asked with."""
-        if type(size) is not torch.SymInt or not symbolic_shapes.free_unbacked_symbols(size):
+        if type(size) is not torch.SymInt:
             return int(size)
+        if not symbolic_shapes.free_unbacked_symbols(size):
+            return int(size.node.hint)
         found = size.node.expr.xreplace(self.samples)
         if not found.is_Integer:
             refuse("an array whose size only the data decides")
@@ -508,6 +520,39 @@ class Arrays(Part):
             shape,
             layout(shape, tuple(map(self.definite, array.strides))),
         )
+
+
+FOR_ALL_NUMBERS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("add", "sub", "mul", "truediv"), (torch.SymInt, torch.SymFloat)),
+    **dict.fromkeys([f"numpy.{name}" for name in ("zeros", "ones", "full", "arange")], (torch.SymInt,)),
+}
+"""Calls that are no error whatever the numbers are, and of which these do not decide the type -> which."""
+
+
+def is_symbol(value: Any) -> bool:
+    """Whether it is a number that varies, and not one that only the data decides."""
+    return type(value) in (torch.SymInt, torch.SymFloat) and type(value.node.hint) in (int, float)
+
+
+def with_hints(value: Any) -> Any:
+    """The same with numbers in the place of symbols."""
+    if type(value) in (tuple, list):
+        return type(value)(map(with_hints, value))
+    if type(value) is dict:
+        return {name: with_hints(item) for name, item in value.items()}
+    return value.node.hint if is_symbol(value) else value
+
+
+ROOMY: dict[Any, tuple[torch.dtype, ...]] = {
+    torch.SymInt: (torch.float32, torch.float64),
+    torch.SymFloat: (torch.int64, torch.float64),
+}
+
+
+def has_room(value: Any, kind: type) -> bool:
+    """Whether an array's type has room for any number of a kind, or gives way to one that has."""
+    value = opened(value)
+    return type(value) is not Array or value.tensor.dtype in ROOMY[kind]
 
 
 class Reversed(NamedTuple):

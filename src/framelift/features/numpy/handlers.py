@@ -10,7 +10,14 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core.config import config
-from framelift.features.numpy.arrays import Arrays, dtype_of, is_array, stacked
+from framelift.features.numpy.arrays import (
+    FOR_ALL_NUMBERS,
+    Arrays,
+    dtype_of,
+    is_array,
+    is_symbol,
+    stacked,
+)
 from framelift.features.numpy.dummies import refuse
 from framelift.features.numpy.functions import ABOUT, METHODS, astype, flatten, nonzero
 from framelift.features.numpy.tables import (
@@ -45,6 +52,10 @@ def has_arrays(value: Any) -> bool:
     return is_array(value)
 
 
+def has_symbols(value: Any) -> bool:
+    return any(map(has_symbols, value)) if isinstance(value, (tuple, list)) else is_symbol(value)
+
+
 def call_numpy(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A function of NumPy's: torch's function is called for arrays, itself for known numbers. One that torch
     has not is interpreted, if it is Python."""
@@ -70,7 +81,8 @@ def call_numpy(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, An
     written = getattr(fn, "_implementation", None) if served is None and config.trace_numpy else None
     if type(written) is FunctionType and world.calls.interprets(written):
         return world.calls.invoke(written, *args, **kwargs)
-    if not has_arrays((given, list(keywords.values()))):
+    of_symbols = f"numpy.{name}" in FOR_ALL_NUMBERS and has_symbols((given, list(keywords.values())))
+    if not of_symbols and not has_arrays((given, list(keywords.values()))):
         is_maker = id(fn) in MAKERS or (served is not None and all(map(is_plain, given)))
         if not is_maker or not config.trace_numpy:
             return world.calls.by_policy(fn, args, kwargs)
@@ -380,5 +392,4 @@ def call_tensor_class(world: TraceWorld, cls: Any, args: list[Any], kwargs: dict
     return world.calls.invoke(torch.Tensor.to, made, LEGACY[cls] or torch.get_default_dtype())
 
 
-for _class in {*map(type, LEGACY)}:
-    BY_TYPE[_class] = call_tensor_class
+BY_TYPE[type(torch.FloatTensor)] = call_tensor_class

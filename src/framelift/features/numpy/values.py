@@ -13,7 +13,7 @@ from framelift.features.numpy.arrays import Arrays
 from framelift.features.numpy.tables import CYTHON, NUMPY_DTYPES, NUMPY_NUMBERS, Array, np
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
-from framelift.rules.constants import rebuild_constant, wrap_by_identity, wrap_singleton
+from framelift.rules.constants import rebuild_constant, wrap_by_identity, wrap_constant, wrap_singleton
 from framelift.trace.runtime_calls import outside_of_modes
 from framelift.trace.type_rules import Rebuilder, type_rule, wrap_opaque
 from framelift.trace.world import TraceWorld
@@ -37,19 +37,35 @@ def wrap_array(world: TraceWorld, value: Any, source: Source) -> Any:
     world.guards.add(source, Check.TYPE, np.ndarray)
     part = lambda name: source.child(Access.NATIVE_ATTR, name)
     world.guards.add(part("dtype"), Check.IS, value.dtype)
-    world.guards.add(part("shape"), Check.EQUAL, value.shape)
-    world.guards.add(part("strides"), Check.EQUAL, value.strides)
-    for flag in ("writeable", "aligned"):
+    sizes = varying_sizes(world, value, part("shape"))
+    if sizes is None:
+        world.guards.add(part("shape"), Check.EQUAL, value.shape)
+        world.guards.add(part("strides"), Check.EQUAL, value.strides)
+    for flag in ("writeable", "aligned", *(() if sizes is None else ("c_contiguous",))):
         world.guards.add(part("flags").child(Access.NATIVE_ATTR, flag), Check.IS, True)
     with outside_of_modes():
         tensor = torch.from_numpy(value)
     world.recorder.inputs.note_array()
     made = world.runtime_calls.note(torch.from_numpy, (source,), {}, pure=True)
-    tensor = world.runtime_calls.tensor(tensor, made, world.inputs.texts.of(source))
+    tensor = world.runtime_calls.tensor(tensor, made, world.inputs.texts.of(source), sizes)
     array = Array(tensor)
     if not value.ndim:
         world.feature(Arrays).zero[id(array)] = array
     return world.inputs.stand_in(value, array, source)
+
+
+def varying_sizes(world: TraceWorld, value: Any, source: Source) -> tuple[Any, ...] | None:
+    """The shape of an array in rows, with symbols for the sizes that have changed; None if none have."""
+    places = [source.child(Access.ITEM, n) for n in range(value.ndim)]
+    varies = world.inputs.dynamism.number
+    found = [size > 1 and varies(place, size) for size, place in zip(value.shape, places, strict=True)]
+    if not any(found) or not value.flags.c_contiguous:
+        return None
+    world.guards.add(source, Check.LEN, value.ndim)
+    return tuple(
+        world.inputs.symbolic_number(size, place) if is_symbol else wrap_constant(world, size, place)
+        for size, place, is_symbol in zip(value.shape, places, found, strict=True)
+    )
 
 
 def locked(array: Any) -> Any:
