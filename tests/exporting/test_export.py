@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -359,6 +363,25 @@ def test_wrong_input_gets_a_sentence(name: str) -> None:
     call, said = WRONG[name]
     with pytest.raises(UserError, match=said):
         call()
+
+
+PRINTING = """
+import torch, framelift
+class Printing(torch.nn.Module):
+    def forward(self, x):
+        print("not now")
+        return x + 1
+program = framelift.export(Printing(), (torch.ones(2),), strict=False)
+print(program.module()(torch.ones(2)).tolist())
+"""
+
+
+def test_prints_are_left_out_where_nothing_was_compiled_before() -> None:
+    path = str(Path(framelift.__file__).parents[1])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([path, os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-W", "ignore", "-c", PRINTING]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    assert done.stdout == "[2.0, 2.0]\n", done.stderr
 
 
 def test_what_a_program_prints_is_left_out_unless_strict(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import warnings
 import weakref
 from collections.abc import Callable
 from types import FunctionType, MethodType
@@ -21,17 +20,15 @@ from framelift.api.disabled_modules import disabled_module
 from framelift.api.entrances import copied_function, not_captured, uncompiled
 from framelift.core import breaks, policy
 from framelift.core.breaks import ON_BREAK, Break
-from framelift.core.config import LISTENERS, config
 from framelift.core.errors import IncorrectUsage
 from framelift.core.sentinels import MISSING
 from framelift.graph.functions import describe
 from framelift.graph.known_data import in_this_call
 from framelift.interpreter.pending import Pending, opened
 from framelift.rules.instances import rebuild_instance
-from framelift.trace.callable_rules import BY_MARK, Server, control, control_of, serve
+from framelift.trace.callable_rules import BY_MARK, control, control_of, serve
 from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.type_rules import type_rule
-from framelift.trace.writes import Report
 
 
 def for_each(mark: Callable[[Any], Any]) -> Any:
@@ -218,47 +215,6 @@ def without_fakes(world: Any, fn: Any, value: Any) -> Any:
 
 
 BY_MARK["_dynamo_forbidden"] = refusing(breaks.FORBIDDEN)
-
-
-# ---- calls that are left out
-
-
-def controlling(option: str, server: Server) -> Callable[[Any], None]:
-    """Has calls of the functions that an option of `config` names served by this."""
-    known: list[Any] = []
-
-    def listen(fns: Any) -> None:
-        for fn in known:
-            control(fn, None)
-        known[:] = [getattr(fn, "__func__", fn) for fn in fns if fn is not warnings.warn]
-        for fn in known:  # a warning is told afterwards in any case, of the place where it was given
-            control(fn, server)
-
-    listen(getattr(config, option))
-    return listen
-
-
-def ignore(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """Leaves a call out."""
-
-
-def report_later(world: Any, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """Has the region make a call, after its graph has run."""
-    given, named = [opened(arg) for arg in args], {name: opened(arg) for name, arg in kwargs.items()}
-    for value in (*given, *named.values()):
-        if type(value) not in REPORTED:
-            raise Break(breaks.EFFECT, f"{describe(fn)} of a {type(value).__name__}")
-    if world.recorder.builder.in_body:
-        raise Break(breaks.EFFECT, f"{describe(fn)} in what an operator is given to call")
-    world.writes.reports.append(Report(fn, tuple(given), named))
-
-
-REPORTED = frozenset({FakeTensor, str, int, float, bool, complex, type(None), torch.dtype, torch.device})
-"""What functions that are called later may be given: what is the same then. Of tensors that is checked."""
-
-for _option in ("ignore_logging_functions", "ignore_logger_methods"):
-    LISTENERS[_option] = controlling(_option, ignore)
-LISTENERS["reorderable_logging_functions"] = controlling("reorderable_logging_functions", report_later)
 
 
 # ---- while capturing

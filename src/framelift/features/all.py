@@ -23,6 +23,7 @@ from framelift.features.numpy import values as numpy_values
 from framelift.features.random import handlers as random
 from framelift.rules import (
     builtins,
+    calls_left_out,
     classes,
     constants,
     containers,
@@ -52,7 +53,7 @@ OPTIONAL = (
 FEATURES = (
     *(natives, builtins, classes, standard_library, torch_functions, torch_python, torch_state),
     module_calls,
-    *(data_questions, symbolic_shapes),
+    *(calls_left_out, data_questions, symbolic_shapes),
     *(constants, functions, instances, iterators, containers, sequences, tensors, families),
     *(autograd, autograd_function, collective_values, collectives, groups, numpy, numpy_values, random),
     *(torch_contexts, subclasses, warning_filters),
