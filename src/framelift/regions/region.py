@@ -181,8 +181,8 @@ def write(
     if recorder.contexts.unfinished:
         changed.pop(set_grad, None)  # which inference modes set too, and put back as it was before each
     for setter, args in changed.items():
-        given = ", ".join([r.constant(setter), *map(r.expression, args)])
-        r.say(f"{r.constant(asking_nobody)}({given})")
+        setting = ", ".join([r.constant(setter), *map(r.expression, args)])
+        r.say(f"{r.constant(asking_nobody)}({setting})")
     for manager in recorder.contexts.ranges_left:
         r.say(f"{r.constant(leave)}({r.value(manager)})")
     if recorder.modes.changed_device:
