@@ -676,6 +676,7 @@ def test_a_branch_on_the_size_of_an_array_is_guarded() -> None:
 
 NUMBERS: dict[str, Program] = {
     "operators": lambda a, n: (a + n, n * a, a - n, a / n, n - a),
+    "choices": lambda a, n: (np.where(a < 2, n, a), np.where(a < 2, a, n), (a < 2) * n, n - (a < 2)),
     "single precision": lambda a, n: (a.astype(np.float32) * n, n / a.astype(np.float32)),
     "makers": lambda a, n: (np.zeros(n), np.ones((n, 2)), np.full((n,), 1.5), np.arange(n)),
 }
