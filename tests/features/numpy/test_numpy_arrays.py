@@ -706,3 +706,11 @@ def test_integers_beside_integers_are_settled() -> None:
     compiled = framelift.compile(lambda a, n: (a + n, a * n), backend="eager")
     for n in (2, 3, 7, -5, 1 << 40):
         same((MATRIX.astype(int) + n, MATRIX.astype(int) * n), compiled(MATRIX.astype(int), n))
+
+
+def test_an_array_without_elements_is_told_apart() -> None:
+    compiled = framelift.compile(lambda a: a.mean(), backend="eager")
+    for n in (2, 3, 5):
+        same(np.arange(1.0 * n).mean(), compiled(np.arange(1.0 * n)))
+    with pytest.warns(RuntimeWarning, match="empty slice"):
+        assert np.isnan(compiled(np.ones(0)))
