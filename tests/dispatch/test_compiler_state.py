@@ -188,6 +188,7 @@ def is_generator(function: types.FunctionType) -> bool:
 
 
 NOT_BY_COMPILERS = {
+    "torch.backends.cusparselt": "what the library can do, found out once",
     "torch.distributed._shard.api": "loading of states",
     "torch.distributed._symmetric_memory": "tests",
     "torch.distributed.fsdp._fully_shard._fully_shard": "making of modules",

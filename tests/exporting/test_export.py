@@ -341,6 +341,10 @@ WRONG: dict[str, tuple[Any, str]] = {
     "arguments that are no tuple": (lambda: framelift.export(LAYER, [FOUR]), "args must be a tuple"),
     "keywords that are no dictionary": (lambda: framelift.export(LAYER, (), [FOUR]), "must be a dictionary"),
     "too many arguments": (lambda: framelift.export(LAYER, (FOUR, FOUR)), "too many positional arguments"),
+    "a type of numbers": (
+        lambda: framelift.export(Program(lambda self, x, t: x.to(t)), (FOUR, torch.float64)),
+        "Program: Unsupported input type.*dtype",
+    ),
     "an object": (lambda: framelift.export(LAYER, (object(),)), "input is a object.*register"),
     "a scripted module": (lambda: framelift.export(torch.jit.script(LAYER), (FOUR,)), "TorchScript"),
     "an object as the result": (

@@ -161,3 +161,24 @@ def test_a_declaration_that_makes_no_sense_gets_a_sentence(name: str) -> None:
     shapes, said = WRONG[name]
     with pytest.raises(UserError, match=said):
         framelift.export(lambda x, y: x - y, (rows(3), rows(3)), dynamic_shapes=shapes)
+
+
+class Doubled(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+
+DOUBLED = Doubled()
+REFUSED: dict[str, tuple[Any, Any, str]] = {
+    "a size out of the range": (torch.ones(80, 3), ({0: Dim("n", max=64)},), r"^Doubled: 80 not in range"),
+    "another size": (torch.ones(4, 3), ({0: 5},), r"^Doubled: Static shape constraint of 5"),
+    "one": (torch.ones(1, 3), ({0: Dim.DYNAMIC},), r"^Doubled: .*conflicts"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_examples_that_do_not_fit_get_a_sentence(name: str) -> None:
+    x, shapes, said = REFUSED[name]
+    with pytest.raises(UserError, match=said) as caught:
+        framelift.export(DOUBLED, (x,), dynamic_shapes=shapes)
+    assert "draft_export" not in str(caught.value)

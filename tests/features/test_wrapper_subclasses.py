@@ -326,6 +326,16 @@ def test_sizes_of_wrappers_vary(fn: Callable[..., Any], dynamic: bool | None, ba
     assert entries(compiled) == (1 if dynamic else 2)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_sizes_of_transposed_wrappers_vary(backend: str) -> None:
+    fn = lambda x: (x * 2 + x.shape[0], x.t() @ x, x.stride(), x.is_contiguous())
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    for n in (5, 6, 9, 12, 3):
+        for x in (two(4, n).t(), two(n, 4)):
+            alike(plain(fn(x)), plain(compiled(x)))
+    assert entries(compiled) == 4
+
+
 def test_gradients_of_wrappers_whose_sizes_vary() -> None:
     fn = lambda x, y: x * y * x.shape[0]
     compiled = framelift.compile(fn, backend="aot_eager")

@@ -11,6 +11,7 @@ import framelift
 from check import check, entries, reasons, why_not
 from framelift.core.breaks import REASONS
 from framelift.dispatch.restarts import DECIDED_BY_DATA
+from sameness import alike
 
 X = torch.tensor([1.0, 0.0, 2.0])
 
@@ -162,3 +163,19 @@ def test_a_number_of_data_that_c_takes_for_a_size() -> None:
     check(fn, X, fullgraph=False)
     with pytest.raises(framelift.exc.Unsupported, match="data-dependent value"):
         framelift.compile(fn, backend="eager", fullgraph=True)(X)
+
+
+def test_a_view_that_is_not_possible_is_an_error_of_the_operator() -> None:
+    def flat(x):
+        try:
+            return x.view(-1)
+        except RuntimeError:
+            return x.reshape(-1) * 2
+
+    compiled = framelift.compile(flat, backend="eager", fullgraph=True)
+    for n in (5, 6, 7):
+        for x in (torch.randn(n, 3).t(), torch.randn(3, n)):
+            alike(flat(x), compiled(x))
+    assert entries(compiled) == 4
+    with pytest.raises(RuntimeError, match="view size is not compatible"):
+        framelift.compile(lambda x: x.view(-1), backend="eager")(torch.randn(5, 3).t())

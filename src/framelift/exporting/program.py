@@ -9,16 +9,20 @@ from typing import Any
 import torch
 import torch.export
 import torch.export._trace
+from torch.fx import _lazy_graph_module
+from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from framelift.core.errors import Unsupported, UserError
 from framelift.exporting.capture import CapturedProgram, capture_program
 from framelift.exporting.graph_modules import program_module, sizes_module
 from framelift.exporting.module_calls import ModuleCalls
-from framelift.exporting.shapes import declared, in_short, violation
+from framelift.exporting.shapes import DeclaredSizesError, declared, in_short, violation
 from framelift.exporting.signatures import Call, call_of
 
 TorchsUserError: type[Exception] = torch.export._trace.UserError
 """What torch.export raises when a declaration of sizes does not fit the program."""
+
+AS_ASKED_FOR: Any = vars(_lazy_graph_module)["_use_lazy_graph_module"]
 
 
 def export_program(
@@ -78,8 +82,13 @@ def lowered(
     """What `torch.export` makes of the module: the same with torch's operators, and with its signature."""
     shapes: Any = dynamic_shapes if isinstance(dynamic_shapes, torch.export.AdditionalInputs) else spec
     try:
-        return torch.export.export(module, *call.given, dynamic_shapes=shapes, strict=False)
+        with AS_ASKED_FOR(True):  # Python code is made of those graphs only that are run
+            return torch.export.export(module, *call.given, dynamic_shapes=shapes, strict=False)
     except TorchsUserError as error:
         if "onstraint" in str(error) or "dim hint" in str(error):
             raise violation(call, error, spec) from None
         raise UserError(f"{call.name}: {in_short(error)}") from error
+    except ConstraintViolationError as error:
+        raise DeclaredSizesError(f"{call.name}: {in_short(error)}") from None
+    except ValueError as error:  # of arguments, and of sizes that were declared to vary and can't
+        raise UserError(f"{call.name}: {in_short(error)}") from None

@@ -48,6 +48,10 @@ class Mutations:
         self.indexed = 0
         self.first_written: dict[int, int] = {}
         """Storage -> the number of the first call that writes to it."""
+        self.sizes: list[int] = []
+        """Those of the inputs so far, in bytes."""
+        self.whole = 0
+        """How large they are together."""
 
     def note(self, written: list[torch.Tensor], tensors: list[torch.Tensor]) -> bool:
         """Whether any of the `tensors` was written to. That concerns all that lies in the same memory."""
@@ -101,6 +105,17 @@ class Mutations:
             return True
         size, whole = (sum(map(size_of, entries)) for entries in (early, self.builder.inputs.entries))
         return size <= max(COPY_LIMIT, whole // 50) and all(map(is_simply_written, early))
+
+    def can_put_all_back(self) -> bool:
+        """The same of all inputs that were written to so far, while the trace goes on. Many calls may ask."""
+        inputs = self.builder.inputs
+        for entry in inputs.entries[len(self.sizes) :]:
+            self.sizes.append(size_of(entry))
+            self.whole += self.sizes[-1]
+        places = [place for fake in self.changed if (place := inputs.index_of.get(fake)) is not None]
+        if sum([self.sizes[place] for place in places]) > max(COPY_LIMIT, self.whole // 50):
+            return False
+        return all([is_simply_written(inputs.entries[place]) for place in places])
 
     def written_inputs(self) -> tuple[int, ...]:
         """The numbers of those that were."""

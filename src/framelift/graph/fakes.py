@@ -282,6 +282,18 @@ def is_ordinary(tensor: torch.Tensor) -> bool:
     return tensor.layout is torch.strided and tensor.dtype in ORDINARY_TYPES
 
 
+# ---- errors
+
+
+def as_of_operator(error: Exception) -> Exception:
+    """torch's Python for views raises a ValueError where the operator raises a RuntimeError."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    of_a_view = at is not None and at.tb_frame.f_code.co_name.startswith("_reshape_view_helper")
+    return RuntimeError(*error.args) if of_a_view and type(error) is ValueError else error
+
+
 # ---- operators of the user's own
 
 FAKE_KERNEL = torch._library.utils.Kernel.__call__.__code__

@@ -282,7 +282,9 @@ def writes_of(
     found: dict[int, int] = {}
     for tensor in written:
         n = places.get(id(tensor))
-        if n is None or tensor._is_view() or (metas[n].requires_grad and metas[n].is_leaf):
+        if n is None or tensor._is_view():
+            return None
+        if metas[n].requires_grad and metas[n].is_leaf and torch.is_grad_enabled():
             return None
         found[n] = tensor._version - versions[n]
     return tuple(found.items())

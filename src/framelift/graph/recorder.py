@@ -35,7 +35,7 @@ from framelift.graph.body import HigherOrder, drop_redundant_setters
 from framelift.graph.builder import GraphBuilder
 from framelift.graph.contexts import Contexts, FunctionModes
 from framelift.graph.effects import DataReassignment, Mutations, RandomNumbers, RequiresGrad
-from framelift.graph.fakes import PLAIN_CLASSES, Fakes, of_a_fake_kernel
+from framelift.graph.fakes import PLAIN_CLASSES, Fakes, as_of_operator, of_a_fake_kernel
 from framelift.graph.functions import (
     ASSERTS,
     EFFECTS,
@@ -574,6 +574,8 @@ class Recorder(TorchFunctionMode):
             reason = of_a_fake_kernel(error)
             if has_symbols and type(error) is TypeError and any(map(is_number, args)):
                 reason = breaks.DATA_DEPENDENT_VALUE  # of which C takes a number, but no symbol
+            if reason is None and (named := as_of_operator(error)) is not error:
+                raise named from error
             if reason is None:
                 raise
             raise Break(reason, f"{describe(func)}: {type(error).__name__}: {error}") from error
@@ -601,11 +603,15 @@ class Recorder(TorchFunctionMode):
             return False  # without a call that may fail it fails for reasons of its own, wherever it is
         return not self.random_numbers.drawn or all(fake.device.type == "cpu" for fake in self.builder.kept)
 
+    def has_effect(self) -> bool:
+        """Whether anything was done already beside computing."""
+        return self.builder.failing.first_effect is not None or bool(self.mutations.first_written)
+
     def has_lasting_effect(self) -> bool:
         """Whether something was done already that can't be undone if the next call fails."""
         if self.builder.failing.first_effect is not None:
             return True
-        return bool(self.mutations.first_written) and not self.mutations.can_put_back(self.builder.calls + 1)
+        return bool(self.mutations.first_written) and not self.mutations.can_put_all_back()
 
     def settle(self) -> None:
         """The trace is over: finds which modes are open, and has the graph leave the contexts that are."""

@@ -24,7 +24,8 @@ Dims = dict[int, Dim]
 
 def are_those_of_parts(tensor: Any, dims: Dims, parts: dict[str, Any], of_parts: dict[str, Dims]) -> bool:
     """Whether each dimension of a wrapper that varies is one of a tensor inside, now as in earlier calls."""
-    if not tensor.is_contiguous() or any(dim.is_marked for dim in dims.values()):
+    is_dense = not _guards.TensorSpec(tensor).own_strides
+    if not is_dense or any(dim.is_marked for dim in dims.values()):
         return False
     if not all(type(part) in PLAIN_CLASSES and is_ordinary(part) for part in parts.values()):
         return False

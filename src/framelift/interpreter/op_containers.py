@@ -9,6 +9,7 @@ from typing import Any
 from framelift.bytecode.decode import version
 from framelift.core.sentinels import MISSING, NULL
 from framelift.interpreter.frame import Frame
+from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import opened
 
 
@@ -84,7 +85,8 @@ def LIST_EXTEND(f: Frame, n: int) -> None:
 
 def is_iterable(value: Any) -> bool:
     cls = type(value)
-    return getattr(cls, "__iter__", None) is not None or hasattr(cls, "__getitem__")
+    found = class_attribute(cls, "__iter__")  # a metaclass that answers any question is not asked
+    return found is not None and (found is not MISSING or class_attribute(cls, "__getitem__") is not MISSING)
 
 
 def SET_UPDATE(f: Frame, n: int) -> None:
@@ -139,7 +141,7 @@ def merge_keywords(f: Frame, n: int, callee: Any) -> None:
 
 
 def is_mapping(value: Any) -> bool:
-    return isinstance(value, dict) or hasattr(type(value), "keys")
+    return isinstance(value, dict) or class_attribute(type(value), "keys") is not MISSING
 
 
 def describe_callable(fn: Any) -> str:

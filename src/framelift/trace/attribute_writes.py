@@ -35,10 +35,10 @@ class AttributeWrites(Part):
             if cls in ABSTRACT:
                 return self.world.abstract(obj).set_attribute(obj, name, value)
             self.world.classes.attribute(cls, "__setattr__")
-            if isinstance(obj, type) or type(self.world.classes.attribute(cls, name)) is GetSetDescriptorType:
+            if issubclass(cls, type) or type(self.world.classes.attribute(cls, name)) is GetSetDescriptorType:
                 value = self.world.materialize.for_c(value)  # C takes it: a function's name must be a string
             return native(setattr, obj, name, value)
-        if view is None and isinstance(obj, threading.local):
+        if view is None and issubclass(type(obj), threading.local):
             return self.world.containers.store(self.world.attributes.of_thread(obj), name, value)
         if view is None:
             return self.store_fixed(obj, name, value)
@@ -104,7 +104,7 @@ class AttributeWrites(Part):
         if type(deleter) is FunctionType:
             world.calls.invoke(deleter, obj, name)
             return
-        if view is None and isinstance(obj, threading.local):
+        if view is None and issubclass(type(obj), threading.local):
             own = world.attributes.of_thread(obj)
             if not world.containers.contains(own, name):
                 raise AttributeError(name)  # which is all that C says

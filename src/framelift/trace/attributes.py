@@ -260,24 +260,28 @@ class Attributes(Part):
 
     def own(self, view: View, obj: Any, name: str) -> Any:
         """What the instance's own dictionary has; DELETED if nothing, which is guarded."""
-        tape = self.world.recorder.builder.tape
+        world = self.world
+        tape = world.recorder.builder.tape
         if tape.watched and view.source in tape.watched:
             tape.spoil(view.source)
-        value = view.get(name)
+        value = view.values.get(name, MISSING)
         if value is not MISSING:
             return value
+        if view.complete or name in view.written:
+            return DELETED
         own = own_dictionary(obj)
         if own is None:
             return DELETED
         if name not in own and type(obj) in NAMESPACES:
             native(hasattr, obj, name)
         if view.outside is own:  # of a module: its names are the globals of its functions
-            return self.world.scopes.lookup(view, own, name)
-        self.world.writes.refuse_changed_dictionary(view, own)
+            return world.scopes.lookup(view, own, name)
+        if id(own) in world.inputs.known:
+            world.writes.refuse_changed_dictionary(view, own)
         if name not in own:
-            self.world.guards.add(view.source, Check.NO_ATTR, name)
+            world.guards.add(view.source, Check.NO_ATTR, name)
             return DELETED
-        value = view.values[name] = self.world.guards.found(view.source.child(Access.ATTR, name), own[name])
+        value = view.values[name] = world.guards.found(view.source.child(Access.ATTR, name), own[name])
         return value
 
     def slot(self, view: View, obj: Any, member: Any, name: str) -> Any:
@@ -487,7 +491,7 @@ class Attributes(Part):
     def of_opaque(self, obj: Any, cls: type, name: str) -> Any:
         """Methods can be had: calling them is another question."""
         found = self.world.classes.attribute(cls, name)
-        if isinstance(obj, threading.local) and not hasattr(type(found), "__set__"):
+        if issubclass(type(obj), threading.local) and not hasattr(type(found), "__set__"):
             own = self.of_thread(obj)
             if self.world.containers.contains(own, name):
                 return self.world.containers.load(own, name)
@@ -500,7 +504,7 @@ class Attributes(Part):
             guards.add(source, Check.NO_ATTR, name)
         if found is MISSING and self.answers_in_c(obj, name):
             refuse(breaks.OPAQUE_OBJECT, f"{name} of a {cls.__module__}.{cls.__qualname__}")
-        of_exception = type(found) in STATE_OF_C and isinstance(obj, BaseException)
+        of_exception = type(found) in STATE_OF_C and issubclass(type(obj), BaseException)
         guarded = name in rule_of_type(cls).guarded_state
         if of_exception or (guarded and not source.is_drawn):
             with torch._C.DisableTorchFunction(), unset_fake_temporarily():  # saved tensors are unpacked

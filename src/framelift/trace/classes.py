@@ -294,7 +294,8 @@ def protocols_in(classes: Any) -> list[type]:
         classes = classes.__args__
     if issubclass(type(classes), tuple):
         return [protocol for item in classes for protocol in protocols_in(item)]
-    return [classes] if getattr(classes, "_is_protocol", False) and issubclass(type(classes), type) else []
+    is_protocol = issubclass(type(classes), type(typing.Protocol)) and vars(classes).get("_is_protocol")
+    return [classes] if is_protocol else []  # not asked for, or a metaclass may answer
 
 
 CHECKED_BY_CLASS: frozenset[Any] = frozenset(

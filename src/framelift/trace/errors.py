@@ -41,7 +41,9 @@ class Errors(Part):
         """Whether a call that may fail ends the trace: it can't be made as if nothing had been done, and the
         program may do something about its error."""
         recorder = self.world.recorder
-        return not recorder.builder.in_body and recorder.has_lasting_effect() and self.has_handler()
+        if recorder.builder.in_body or not recorder.has_effect():
+            return False
+        return self.has_handler() and recorder.has_lasting_effect()  # which goes through all inputs
 
     def has_handler(self) -> bool:
         """Whether a statement around the place where the program stands may handle an error, or do anything

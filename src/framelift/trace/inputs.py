@@ -205,20 +205,26 @@ class Guards(Part):
         """Names and keys that were found, whether or not what they hold was ever looked at."""
 
     def add(self, source: Source, check: Check, expected: Any) -> None:
-        if source.is_drawn or (type(expected) is Source and expected.is_drawn):
+        is_alias = type(expected) is Source
+        if source.is_drawn or (is_alias and expected.is_drawn):
             return
         index = (source, check, expected if check.is_keyed else None)
-        if index not in self.facts:
-            place, caller = self.world.places.of_fact()
-            self.put(index, Guard(source, check, expected, place, caller))
-
-    def put(self, index: Any, guard: Guard) -> None:
-        self.facts[index] = guard
-        held = self.by_source.get(guard.source)
+        if index in self.facts:
+            return
+        place, caller = self.world.places.of_fact()
+        guard = self.facts[index] = Guard(source, check, expected, place, caller)
+        held = self.by_source.get(source)
         if held is None:
-            self.by_source[guard.source] = [guard]
+            self.by_source[source] = [guard]
         else:
             held.append(guard)
+        if is_alias:
+            self.aliases.append(guard)
+
+    def put(self, index: Any, guard: Guard) -> None:
+        """One that is known not to be there yet."""
+        self.facts[index] = guard
+        self.by_source.setdefault(guard.source, []).append(guard)
         if type(guard.expected) is Source:
             self.aliases.append(guard)
 
@@ -230,7 +236,7 @@ class Guards(Part):
     def add_sighted(self, inputs: list[Source]) -> None:
         """That a lookup finds something is a fact too; most are implied by what was found there."""
         reached: set[Source | None] = {None}
-        for source in [*inputs, *(guard.source for guard in self.facts.values())]:
+        for source in [*inputs, *self.by_source]:
             above: Source | None = source
             while above not in reached:
                 reached.add(above)

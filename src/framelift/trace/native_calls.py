@@ -526,7 +526,7 @@ UNBOUND: type = type(torch._C.Graph.nodes)
 def call_unbound(world: TraceWorld, method: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A method that torch's C++ defines, as its class has it. That which calls what TorchScript compiled is
     called by tools that put a function of their own in its place."""
-    if method.__name__ == "__call__" and args and isinstance(opened(args[0]), torch.jit.ScriptFunction):
+    if method.__name__ == "__call__" and args and issubclass(type(opened(args[0])), torch.jit.ScriptFunction):
         return call_scripted(world, opened(args[0]), args[1:], kwargs)
     refuse(breaks.UNKNOWN_NATIVE, describe(method))
 

@@ -185,6 +185,8 @@ class WrittenState(Part):
     def refuse_two_faces(self, written: Writes) -> None:
         """A namespace met as a plain dictionary too has a view and a shadow, and neither knows the other."""
         inputs = self.world.inputs
+        if not written:
+            return
         met = {id(value) for source, value in inputs.glanced.items() if source.access is not Access.DICT}
         changed = {id(change.shadow.outside) for change in written.containers}
         for view in (*self.world.attributes.views.values(), *self.world.scopes.views.values()):
@@ -209,6 +211,8 @@ class WrittenState(Part):
             refuse(breaks.INTERNALS, f"{view.source} changed by way of its dictionary")
 
     def guard_apart(self, written: Writes) -> None:
+        if not written:
+            return
         others: dict[type, list[tuple[Source, Any]]] = {}
         for known in self.world.inputs.known.values():
             others.setdefault(type(known.value), []).append((known.source, known.value))
@@ -218,7 +222,7 @@ class WrittenState(Part):
             others.setdefault(type(value), []).append((source, value))
         views = [view for view, _ in written.attributes]
         changed = [(change.shadow.source, change.shadow.outside) for change in written.containers]
-        changed += [(v.source, v.outside) for v in views if not isinstance(v.outside, torch.Tensor)]
+        changed += [(v.source, v.outside) for v in views if not issubclass(type(v.outside), torch.Tensor)]
         changed += [(one.source, one.outside) for one, _ in written.advances]
         if any([type(value) is collections.OrderedDict for _, value in changed]):
             others.setdefault(collections.OrderedDict, []).extend(self.world.plain_calls.hooks())
