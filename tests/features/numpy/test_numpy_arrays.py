@@ -676,6 +676,7 @@ def test_a_branch_on_the_size_of_an_array_is_guarded() -> None:
 
 NUMBERS: dict[str, Program] = {
     "operators": lambda a, n: (a + n, n * a, a - n, a / n, n - a),
+    "choices": lambda a, n: (np.where(a < 2, n, a), np.where(a < 2, a, n), (a < 2) * n, n - (a < 2)),
     "single precision": lambda a, n: (a.astype(np.float32) * n, n / a.astype(np.float32)),
     "makers": lambda a, n: (np.zeros(n), np.ones((n, 2)), np.full((n,), 1.5), np.arange(n)),
 }
@@ -705,3 +706,11 @@ def test_integers_beside_integers_are_settled() -> None:
     compiled = framelift.compile(lambda a, n: (a + n, a * n), backend="eager")
     for n in (2, 3, 7, -5, 1 << 40):
         same((MATRIX.astype(int) + n, MATRIX.astype(int) * n), compiled(MATRIX.astype(int), n))
+
+
+def test_an_array_without_elements_is_told_apart() -> None:
+    compiled = framelift.compile(lambda a: a.mean(), backend="eager")
+    for n in (2, 3, 5):
+        same(np.arange(1.0 * n).mean(), compiled(np.arange(1.0 * n)))
+    with pytest.warns(RuntimeWarning, match="empty slice"):
+        assert np.isnan(compiled(np.ones(0)))

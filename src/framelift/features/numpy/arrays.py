@@ -523,7 +523,7 @@ class Arrays(Part):
 
 
 FOR_ALL_NUMBERS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("add", "sub", "mul", "truediv"), (torch.SymInt, torch.SymFloat)),
+    **dict.fromkeys(("add", "sub", "mul", "truediv", "numpy.where"), (torch.SymInt, torch.SymFloat)),
     **dict.fromkeys([f"numpy.{name}" for name in ("zeros", "ones", "full", "arange")], (torch.SymInt,)),
 }
 """Calls that are no error whatever the numbers are, and of which these do not decide the type -> which."""
@@ -544,8 +544,8 @@ def with_hints(value: Any) -> Any:
 
 
 ROOMY: dict[Any, tuple[torch.dtype, ...]] = {
-    torch.SymInt: (torch.float32, torch.float64),
-    torch.SymFloat: (torch.int64, torch.float64),
+    torch.SymInt: (torch.bool, torch.float32, torch.float64),
+    torch.SymFloat: (torch.bool, torch.int64, torch.float64),
 }
 
 

@@ -11,6 +11,7 @@ from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.features.numpy.arrays import Arrays
 from framelift.features.numpy.tables import CYTHON, NUMPY_DTYPES, NUMPY_NUMBERS, Array, np
+from framelift.graph.symbols import settled
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.rules.constants import rebuild_constant, wrap_by_identity, wrap_constant, wrap_singleton
@@ -62,10 +63,13 @@ def varying_sizes(world: TraceWorld, value: Any, source: Source) -> tuple[Any, .
     if not any(found) or not value.flags.c_contiguous:
         return None
     world.guards.add(source, Check.LEN, value.ndim)
-    return tuple(
+    sizes = tuple(
         world.inputs.symbolic_number(size, place) if is_symbol else wrap_constant(world, size, place)
         for size, place, is_symbol in zip(value.shape, places, found, strict=True)
     )
+    for size in sizes:
+        settled(size > 0)  # NumPy warns of means of nothing, and the like
+    return sizes
 
 
 def locked(array: Any) -> Any:
