@@ -69,6 +69,7 @@ AREAS = (
             "torch._assert_async",
         )
         + ("torch._functional_assert_async", "torch._check", "torch._constrain", "torch._is_all_true")
+        + ("torch._fused_adam",)
         + ("torch._neg_view", "torch._prims", "torch._shape_as_tensor"),
         "kinds of operators are told apart, and assertions and updates are recorded as these operators",
         f"{CAPTURE}; graph/functions.py has what is recorded how, rules/symbolic_shapes.py the checks",
