@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -23,10 +23,11 @@ def sources_of(graph: torch.fx.Graph) -> Sources | None:
     results = results_of(graph)
     with torch._C.DisableTorchFunction():
         try:
-            if sum(map(is_differentiated, results)) < 2:
+            differentiated = [n for n, one in enumerate(results) if is_differentiated(one)]
+            if len(differentiated) < 2:
                 return None
-            memory = followed(graph)
-            found = {n: read(one, memory) for n, one in enumerate(results) if is_differentiated(one)}
+            memory = Memory(graph)
+            found = {n: memory.read(results[n]) for n in differentiated}
         except Unknown:
             return None
     return found if len(set(found.values())) > 1 else None
@@ -41,30 +42,46 @@ class Unknown(Exception):
     """It can't be told what something comes of."""
 
 
-def followed(graph: torch.fx.Graph) -> dict[int, int]:
-    """Memory -> the inputs that what lies there comes of, as bits."""
-    memory: dict[int, int] = {}
-    count = 0
-    for node in graph.nodes:
-        if node.op == "output":
-            break
-        if node.op == "placeholder":
-            value = node.meta.get("example_value")
-            for tensor in tensors_in(value):
-                where = storage(tensor)
-                memory[where] = memory.get(where, 0) | 1 << count
-            count += 1
-            continue
-        if name_of(node) in CUTTING:
-            raise Unknown  # what the tensor has led to before is not to be seen any more
+class Memory:
+    """Which inputs the data in each piece of memory comes of, as bits."""
+
+    def __init__(self, graph: torch.fx.Graph) -> None:
+        self.bits: dict[int, int] = {}
+        self.places: dict[torch.fx.Node, list[tuple[int, bool]]] = {}
+        """Where the tensors that a node gives lie, and whether these require grad."""
+        count = 0
+        for node in graph.nodes:
+            if node.op == "output":
+                break
+            if node.op == "placeholder":
+                self.add(node, 1 << count)
+                count += 1
+                continue
+            if name_of(node) in CUTTING:
+                raise Unknown  # what the tensor has led to before is not to be seen any more
+            bits = 0
+            for each in node.all_input_nodes:
+                bits |= self.read(each)
+            self.add(node, bits)
+            if may_write_to_all(node):
+                for each in node.all_input_nodes:
+                    self.add(each, bits)
+
+    def add(self, node: torch.fx.Node, bits: int) -> None:
+        known = self.places.get(node)
+        if known is None:
+            tensors = tensors_in(node.meta.get("example_value"))
+            known = self.places[node] = [(storage(tensor), tensor.requires_grad) for tensor in tensors]
+        for where, _ in known:
+            self.bits[where] = self.bits.get(where, 0) | bits
+
+    def read(self, node: torch.fx.Node) -> int:
+        """The inputs that what a node gives has gradients for."""
         bits = 0
-        for each in node.all_input_nodes:
-            bits |= read(each, memory)
-        for each in [node, *(node.all_input_nodes if may_write_to_all(node) else ())]:
-            for tensor in tensors_in(each.meta.get("example_value")):
-                where = storage(tensor)
-                memory[where] = memory.get(where, 0) | bits
-    return memory
+        for where, requires_grad in self.places[node]:
+            if requires_grad:
+                bits |= self.bits[where]
+        return bits
 
 
 CUTTING = frozenset({"detach_", "requires_grad_", "set_", "resize_", "resize_as_", "__set__"})
@@ -89,21 +106,11 @@ def is_differentiated(node: Any) -> bool:
     return any(tensor.requires_grad for tensor in tensors_in(node.meta.get("example_value")))
 
 
-def read(node: torch.fx.Node, memory: dict[int, int]) -> int:
-    """The inputs that what a node gives has gradients for."""
-    bits = 0
-    for tensor in tensors_in(node.meta.get("example_value")):
-        if tensor.requires_grad:
-            where = storage(tensor)
-            if where not in memory:
-                raise Unknown
-            bits |= memory[where]
-    return bits
-
-
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    for each in pytree.tree_leaves(value):
-        if isinstance(each, Tensor):
-            if each.layout is not torch.strided:
-                raise Unknown  # it lies in several places
-            yield each
+def tensors_in(value: Any) -> Sequence[Tensor]:
+    if value is None:
+        return ()
+    found = [value] if isinstance(value, Tensor) else pytree.tree_leaves(value)
+    tensors = [each for each in found if isinstance(each, Tensor)]
+    if any(each.layout is not torch.strided for each in tensors):
+        raise Unknown  # it lies in several places
+    return tensors
