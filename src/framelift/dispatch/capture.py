@@ -19,6 +19,7 @@ from framelift.core.breaks import Break
 from framelift.core.errors import ConstraintViolationError
 from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.origins import describe_nodes, forget_origins
+from framelift.graph.result_sources import Sources
 from framelift.graph.symbols import Fact, Read, Symbols
 from framelift.graph.torch_flags import Settings
 from framelift.guards.guard import ClassFact, Guard
@@ -91,6 +92,8 @@ class Capture:
     """Inputs of the graph that the region makes leaves before it runs the graph."""
     written_inputs: tuple[int, ...] = field(default=(), metadata=SAVED)
     """Inputs that the graph writes to."""
+    result_sources: Sources | None = field(default=None, metadata=SAVED)
+    """Which inputs of the graph each of its results comes of, where that is not all of them."""
     ops: list[Any] = field(default_factory=list, metadata=SAVED)
     ended_by: Break | None = field(default=None, metadata=refused("it breaks ({.reason.name})"))
     """Why it goes no further, if it does not."""

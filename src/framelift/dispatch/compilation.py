@@ -35,7 +35,14 @@ from framelift.core.errors import (
 from framelift.core.records import CompileRecord, compile_records, compiling, counters, report_phase
 from framelift.core.tracers import counts_lines
 from framelift.dispatch import data_results
-from framelift.dispatch.backends import END_OF_GRAPH, all_at_once, is_refusal, run_backend, takes_fakes
+from framelift.dispatch.backends import (
+    END_OF_GRAPH,
+    all_at_once,
+    eager,
+    is_refusal,
+    run_backend,
+    takes_fakes,
+)
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import (
     CodeState,
@@ -52,6 +59,7 @@ from framelift.dispatch.inductor_parts import InductorParts, wanted
 from framelift.dispatch.restarts import CaptureRuns
 from framelift.dispatch.shared_contexts import keep_no_longer
 from framelift.dispatch.tracing import Ending, EscapedError
+from framelift.dispatch.undefined_gradients import UndefinedGradients
 from framelift.graph.contexts import outside_of
 from framelift.graph.fakes import is_ordinary
 from framelift.graph.functions import custom_operators, holds_only_switches
@@ -298,6 +306,8 @@ class Compilation:
         capture.release()
         self.record.shape_guards = len(capture.program.shapes)
         seconds, name = self.record.backend_seconds, self.state.what
+        if compiled is not None and capture.result_sources is not None and self.context.backend is not eager:
+            compiled = UndefinedGradients(compiled, capture.result_sources)
         return CompiledEntry(capture, compiled, seconds, name, self.record.compile_id)
 
     def add_entry(self, entry: CompiledEntry) -> Replacement | None:

@@ -49,6 +49,7 @@ from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.fakes import Fakes
 from framelift.graph.origins import Origin
 from framelift.graph.recorder import Recorder, refuse_resizing
+from framelift.graph.result_sources import sources_of
 from framelift.graph.shared_memory import why_not_compiled
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import ClassFact, Guard, GuardFilter, thinned
@@ -273,6 +274,7 @@ class Trace:
             example_inputs=[histories.as_graph_input(node, as_input(given)) for node, _, given in inputs],
             leaf_inputs=[n for n, (node, _, _) in enumerate(inputs) if node in leaves],
             written_inputs=written,
+            result_sources=None if recorder.wrappers.behind or not region.has_graph else sources_of(graph),
             ops=[node.target for node in graph.nodes if node.op.startswith("call")],
             ended_by=self.ended_by,
             ended_at=self.machine.stopped_at,
