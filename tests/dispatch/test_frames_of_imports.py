@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 import subprocess
 import sys
@@ -70,4 +71,5 @@ def test_torchs_front_end_is_imported_in_a_compiled_function() -> None:
     """By torch's own `cond`, which compiles itself. Code that a capture needs is there only in part then."""
     ran = subprocess.run([sys.executable, "-c", FRONT_END], capture_output=True, text=True, check=True)
     assert "mistake" not in ran.stderr and "could not be asked" not in ran.stderr, ran.stderr
-    assert ran.stdout == """{"functions that an operator can't be given": 1}\n"""
+    breaks = ast.literal_eval(ran.stdout)  # modules may end captures of their own as they are imported
+    assert breaks["functions that an operator can't be given"] == 1

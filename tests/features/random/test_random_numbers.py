@@ -401,9 +401,9 @@ def probability(x):
     return F.dropout(x, random.random(), True)
 
 
-@program(VALUE)
+@program()
 def text(x):
-    return x, f"{random.random():.3f}"
+    return x + 1, f"{random.random():.3f}"
 
 
 @program(EFFECT)
