@@ -169,8 +169,10 @@ def process_kept(scope: dict[str, Any]) -> Iterator[None]:
     kept = [(namespace, dict(namespace)) for namespace in (scope, sys.modules)]
     stdin, hooks = sys.stdin, sys.get_asyncgen_hooks()
     interrupt = signal.getsignal(signal.SIGINT)
+    gc.disable()  # what a collection calls would be looked at, too
     with warnings.catch_warnings():
         yield
+    gc.enable()
     for namespace, before in kept:
         namespace.clear()
         namespace.update(before)
@@ -359,12 +361,8 @@ def test_a_value_that_cannot_be_opened_leaves_the_frame_as_it_was(program: Calla
 
 def breaking_in(program: Program, operation: str) -> Left:
     """The innermost handler when the program's last such operation breaks."""
-    gc.disable()  # what a collection calls would be looked at, too
-    try:
-        last = [at for at, site in enumerate(run(program, AMONG).sites, 1) if site.operation == operation][-1]
-        return run(program, last).left[0]
-    finally:
-        gc.enable()
+    last = [at for at, site in enumerate(run(program, AMONG).sites, 1) if site.operation == operation][-1]
+    return run(program, last).left[0]
 
 
 def test_a_call_that_breaks_finds_the_arguments_an_iterator_gave() -> None:
