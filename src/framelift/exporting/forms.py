@@ -76,7 +76,7 @@ def export(
 ) -> Any:
     """Exports a module or a function, captured whole.
 
-    **`export(model, args, kwargs)`**, with a tuple of arguments, gives a `torch.export.ExportedProgram` for
+    `export(model, args, kwargs)`, with a tuple of arguments, gives a `torch.export.ExportedProgram` for
     torch's own tools. `dynamic_shapes` says which sizes may vary, in any form that `torch.export.export`
     takes: all others are what they are in the arguments. A program that can't be captured whole is an error
     that says where and why, and so is one that changes something outside that no artifact has, such as a
@@ -92,7 +92,7 @@ def export(
     >>> program.module()(torch.ones(7, 3)).shape
     torch.Size([7, 2])
 
-    **`export(fn)(*args, **kwargs)`** gives a graph module that is called as the program is, and the guards:
+    `export(fn)(*args, **kwargs)` gives a graph module that is called as the program is, and the guards:
     what `framelift.export_graph` gives, with its options. So does `export(fn, x, y)`, with tensors or numbers
     that are not in a tuple.
 
