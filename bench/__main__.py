@@ -28,6 +28,7 @@ from bench import (
 )
 from bench.measure import CLOCK_VARIABLE, Target
 from bench.tables import show_targets
+from framelift.core.versions import DISTRIBUTION
 
 SECTIONS = {
     "capture": capture,
@@ -90,9 +91,10 @@ def save(everything: dict[str, Any]) -> None:
 
 def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
-    for name in ("framelift", "torch", "transformers"):
+    packages = {"framelift": DISTRIBUTION, "torch": "torch", "transformers": "transformers"}
+    for name, package in packages.items():
         try:
-            found[name] = importlib.metadata.version(name)
+            found[name] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             found[name] = "not installed"
     return found

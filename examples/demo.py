@@ -190,7 +190,7 @@ def main(quick: bool) -> None:
 def described(quick: bool) -> str:
     from importlib.metadata import version
 
-    packages = ", ".join(f"{name} {version(name)}" for name in ("framelift", "torch", "transformers"))
+    packages = ", ".join(f"{name} {version(name)}" for name in ("framelift-torch", "torch", "transformers"))
     return f"{packages}, Python {platform.python_version()}; BERT with {1 if quick else 2} layer(s)"
 
 

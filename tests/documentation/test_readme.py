@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 import framelift
+from framelift.core.versions import DISTRIBUTION
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -35,6 +37,14 @@ def test_the_example_prints_what_it_says(tmp_path: Path) -> None:
     command = [sys.executable, str(script)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300, env=wide)
     assert ran.stdout.splitlines()[:2] == printed[1].splitlines()[:2], ran.stderr
+
+
+def test_the_demo_and_the_benchmarks_name_what_they_measure() -> None:
+    demo = runpy.run_path(str(ROOT / "examples" / "demo.py"))
+    assert f"{DISTRIBUTION} {framelift.__version__}, torch" in demo["described"](quick=True)
+    command = [sys.executable, "-c", "from bench.__main__ import versions; print(versions()['framelift'])"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert ran.stdout.strip() == framelift.__version__
 
 
 def test_its_numbers_are_those_of_the_benchmarks() -> None:
