@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -15,6 +15,17 @@ from torch.utils import _pytree as pytree
 import framelift
 
 Arguments = tuple[Any, ...]
+
+
+class Calls(torch.nn.Module):
+    """A function of one tensor, as a module."""
+
+    def __init__(self, program: Callable[..., Any]) -> None:
+        super().__init__()
+        self.program = program
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.program(x)
 
 
 def same(expected: Any, found: Any) -> None:

@@ -8,20 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 from torch.export import Dim
 
 import framelift
-from exporting.check_export import same
-
-
-class Calls(nn.Module):
-    def __init__(self, program: Callable[..., Any]) -> None:
-        super().__init__()
-        self.program = program
-
-    def forward(self, x: torch.Tensor) -> Any:
-        return self.program(x)
+from exporting.check_export import Calls, same
 
 
 def chosen(x: Any, condition: Any) -> Any:

@@ -12,17 +12,7 @@ from torch import nn
 from torch.export import Dim
 
 import framelift
-from exporting.check_export import check_export, same
-
-
-class Calls(nn.Module):
-    def __init__(self, program: Callable[..., Any]) -> None:
-        super().__init__()
-        self.program = program
-
-    def forward(self, x: torch.Tensor) -> Any:
-        return self.program(x)
-
+from exporting.check_export import Calls, check_export, same
 
 SIX, OTHERS = torch.randn(6, 4), (torch.randn(9, 4), torch.randn(16, 4))
 

@@ -66,10 +66,10 @@ def test_a_change_of_what_a_call_runs_is_noticed(name: str) -> None:
     assert torch.equal(compiled(X), block(X))
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize(
+    "name", sorted(CHANGES.keys() - {"another class"})
+)  # which is not set while captured
 def test_a_change_within_a_call_is_seen_by_the_next_call_of_the_module(name: str) -> None:
-    if name == "another class":
-        pytest.skip("a class is not set while captured")
     change = CHANGES[name]
 
     def fn(block: Block, x: torch.Tensor) -> torch.Tensor:
