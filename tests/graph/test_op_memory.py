@@ -8,6 +8,7 @@ import random
 import re
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from check import FACTS  # noqa: E402
 from framelift.core.breaks import Break  # noqa: E402
 from framelift.graph import op_memory  # noqa: E402
 from framelift.graph.fakes import Fakes, nbytes  # noqa: E402
+from framelift.graph.input_fakes import add_input  # noqa: E402
 from framelift.graph.recorder import Recorder  # noqa: E402
 from torch_databases.sweep_operators import OpInfo, cases, name_of, op_db  # noqa: E402
 
@@ -69,7 +71,7 @@ def run(program: Program, arguments: Any, times: int = 1) -> list[Any]:
     with recorder.fakes, recorder:
         for _ in range(times):
             # nothing of one run may be an argument of the next
-            given = pytree.tree_map_only(Tensor, recorder.add_input, arguments)
+            given = pytree.tree_map_only(Tensor, partial(add_input, recorder), arguments)
             try:
                 result = program(*given)
             except Break as ended:
@@ -389,7 +391,7 @@ def written_inputs(program: Program, *arguments: Any) -> tuple[int, ...]:
     """Which inputs a trace knows that the program writes to."""
     recorder = Recorder(lambda: None)
     with recorder.fakes, recorder:
-        program(*pytree.tree_map_only(Tensor, recorder.add_input, arguments))
+        program(*pytree.tree_map_only(Tensor, partial(add_input, recorder), arguments))
         return recorder.mutations.written_inputs()
 
 

@@ -13,7 +13,7 @@ others knows one thing that torch does beside computing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
@@ -30,19 +30,18 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
-from framelift.graph import known_data, nested, op_memory, wrapped_sizes
+from framelift.graph import known_data, nested, op_memory
 from framelift.graph.body import HigherOrder, drop_redundant_setters
 from framelift.graph.builder import GraphBuilder
 from framelift.graph.contexts import Contexts, FunctionModes
 from framelift.graph.effects import DataReassignment, Mutations, RandomNumbers, RequiresGrad
-from framelift.graph.fakes import PLAIN_CLASSES, Fakes, as_of_operator, of_a_fake_kernel
+from framelift.graph.fakes import Fakes, as_of_operator, of_a_fake_kernel
 from framelift.graph.functions import (
     ASSERTS,
     EFFECTS,
     FALSE_TENSOR,
     GIVING_UP,
     IN_PLACE_FACTS,
-    LAYOUTS,
     LEGACY,
     NUMPY,
     OF_DATA,
@@ -80,11 +79,8 @@ from framelift.graph.subclasses import (
     REFLECTED,
     Subclasses,
     Wrappers,
-    as_plain,
-    is_known_kind,
-    is_wrapper_class,
 )
-from framelift.graph.symbols import Dim, condition_of, data_errors, simplest
+from framelift.graph.symbols import condition_of, data_errors, simplest
 from framelift.graph.tape import Performed, latest_nodes
 from framelift.graph.tensors_as_data import make_of_tensors
 from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
@@ -105,6 +101,7 @@ class Recorder(TorchFunctionMode):
 
     `call` is what the interpreter calls for a torch function, `call_opaque` for a function that the graph
     holds as it is, `higher_order.call` for an operator that is given callables. `finish` closes the graph.
+    Tensors come in by `input_fakes.add_input`.
     """
 
     def __init__(
@@ -168,95 +165,12 @@ class Recorder(TorchFunctionMode):
             vars(part).clear()
         vars(self).clear()
 
-    # ---- inputs
-
-    def add_input(
-        self,
-        tensor: torch.Tensor,
-        source: str = "value",
-        dims: dict[int, Dim] | None = None,
-        strides: Iterable[int] = (),
-        parts: dict[str, FakeTensor] | None = None,
-        sizes: tuple[Any, ...] | None = None,
-    ) -> FakeTensor:
-        """A real tensor becomes a placeholder; some sizes or strides may be symbols. `source`: what it is
-        called after; `parts`: what stands for the tensors that it wraps, if these are known; `sizes`: those
-        of a plain tensor in rows, if some of them are symbols that are inputs themselves."""
-        cls, builder = type(tensor), self.builder
-        with torch._C.DisableTorchFunction():
-            if not (is_known_kind(cls) or is_wrapper_class(cls)):
-                raise Break(breaks.TENSOR_KIND, f"a tensor subclass, {cls.__name__}")
-            if tensor.layout not in LAYOUTS:
-                raise Break(breaks.TENSOR_KIND, f"a tensor of layout {tensor.layout}")
-            self.mutations.refuse_overlap(coming=1)
-            node = self.inputs.placeholder(source, is_tensor=True)
-            try:
-                if sizes is None:
-                    fake = self.fake_input(tensor, node, dims, strides, parts)
-                else:
-                    fake = self.fake_in_rows(tensor, node, sizes)
-            except Exception as error:
-                node.graph.erase_node(node)  # the graph so far is compiled, without it
-                raise Break(breaks.TENSOR_KIND, f"a tensor that can't be faked: {error}") from error
-        node.meta["example_value"] = fake
-        builder.bodies[0].nodes[id(fake)] = node
-        builder.kept.append(fake)
-        self.subclasses.set_class(fake, cls)
-        self.inputs.add_tensor(node, tensor, fake)
-        return fake
-
-    def fake_input(
-        self,
-        tensor: torch.Tensor,
-        node: torch.fx.Node,
-        dims: dict[int, Dim] | None,
-        strides: Iterable[int],
-        parts: dict[str, FakeTensor] | None,
-    ) -> FakeTensor:
-        if parts is not None and type(tensor) is nested.NestedTensor:
-            face = self.wrappers.face_of(nested.fake_of(self.builder, node, tensor, parts))
-            self.wrappers.values[id(parts["_values"])] = id(face)
-            return face
-        if parts is not None:
-            self.wrappers.asked_for_sizes.update(map(id, parts.values()))
-            return self.wrappers.face_of(wrapped_sizes.fake_of(self.builder, node, tensor, dims or {}, parts))
-        if is_wrapper_class(type(tensor)):
-            return self.wrappers.face_of(self.fakes.of(tensor))
-        plain = tensor if type(tensor) in PLAIN_CLASSES else as_plain(tensor)
-        if plain.is_leaf is not tensor.is_leaf:  # since it is an alias
-            with torch.no_grad():
-                plain = as_plain(tensor)
-            plain.requires_grad_()
-        if not dims and not strides:
-            return self.fakes.of(plain)
-        symbols = self.builder.symbolise()
-        made = symbols.tensor(node, plain, dims or {}, strides)
-        try:
-            return symbols.fake(self.fakes, made)
-        except Exception:
-            symbols.forget_latest()
-            raise
-
-    def fake_in_rows(self, tensor: torch.Tensor, node: torch.fx.Node, sizes: tuple[Any, ...]) -> FakeTensor:
-        symbols = self.builder.symbolise()
-        return symbols.fake_in_rows(self.fakes, symbols.in_rows(node, tensor, sizes))
+    # ---- calls
 
     def ask_for(self, value: Any) -> None:
         """The program has found an input once more, by another name."""
         if self.wrappers.values:
             self.wrappers.ask_for(value, self.mutations.changed)
-
-    def fills_its_memory(self, fake: FakeTensor) -> bool:
-        """Whether a plain tensor lies densely in memory that is as large as it."""
-        with self.fakes, torch._C.DisableTorchFunction():
-            if fake.layout is not torch.strided or self.subclasses.class_of(fake) not in PLAIN_CLASSES:
-                return False
-            self.inputs.note_fact("storage_offset", fake)
-            size = fake.untyped_storage().nbytes()
-            dense = torch.empty_like(fake, requires_grad=False).stride() == fake.stride()
-            return bool(dense and size == fake.numel() * fake.element_size())
-
-    # ---- calls
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         subclasses = self.subclasses

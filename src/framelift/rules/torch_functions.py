@@ -18,6 +18,8 @@ from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph import arithmetic
+from framelift.graph.fakes import PLAIN_CLASSES
+from framelift.graph.recorder import Recorder
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.rules.symbolic_shapes import CONSTRAINTS
@@ -215,12 +217,23 @@ def deep_copy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
 _frame.set_decision(deep_copy.__code__, _frame.SKIP, _frame.INTERPRET)
 
 
+def fills_its_memory(recorder: Recorder, fake: FakeTensor) -> bool:
+    """Whether a plain tensor lies densely in memory that is as large as it."""
+    with recorder.fakes, torch._C.DisableTorchFunction():
+        if fake.layout is not torch.strided or recorder.subclasses.class_of(fake) not in PLAIN_CLASSES:
+            return False
+        recorder.inputs.note_fact("storage_offset", fake)
+        size = fake.untyped_storage().nbytes()
+        dense = torch.empty_like(fake, requires_grad=False).stride() == fake.stride()
+        return bool(dense and size == fake.numel() * fake.element_size())
+
+
 @serve(torch.Tensor.__deepcopy__)
 def serve_deep_copy(f: TraceFrame, source: Any, /, memo: Any) -> Any:
     tensor, world = opened(source), f.world
     if not world.attributes.load(tensor, "is_leaf"):
         raise Break(breaks.TENSOR_STATE, "a deep copy of a tensor that is no leaf")
-    if not world.recorder.fills_its_memory(tensor) or not world.tensors.has_no_attributes(tensor):
+    if not fills_its_memory(world.recorder, tensor) or not world.tensors.has_no_attributes(tensor):
         raise Break(breaks.TENSOR_STATE, "a deep copy of a tensor that is part of another, or has attributes")
     return call(f, deep_copy, [tensor, memo], None)
 

@@ -18,6 +18,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core.sentinels import MISSING
+from framelift.graph import input_fakes
 from framelift.graph.symbols import Dim
 from framelift.graph.tape import OpenedInput
 from framelift.guards.guard import VARIES, Guard
@@ -91,9 +92,10 @@ class Inputs(Part):
     ) -> Any:
         """A tensor from outside becomes an input of the graph, called after its source or after `text`.
         `dims`: the dimensions that are symbols; `strides`: those whose strides are; `sizes`: see
-        `Recorder.add_input`."""
+        `graph.input_fakes.add_input`."""
         recorder = self.world.recorder
-        fake = recorder.add_input(value, text or self.texts.of(source), dims, strides, parts, sizes)
+        text = text or self.texts.of(source)
+        fake = input_fakes.add_input(recorder, value, text, dims, strides, parts, sizes)
         tape = recorder.builder.tape
         if tape.followed:
             tape.entries.append(OpenedInput(source, fake, recorder.inputs.entries[-1].node))

@@ -134,7 +134,8 @@ class RuntimeCalls:
     def tensor(
         self, example: torch.Tensor, source: Source, text: str = "", sizes: tuple[Any, ...] | None = None
     ) -> Any:
-        """`text`: what the input is called after, if not after its source; `sizes`: see `add_input`."""
+        """`text`: what the input is called after, if not after its source; `sizes`: see
+        `input_fakes.add_input`."""
         return self.world.inputs.add_tensor(example, source, text=text, sizes=sizes)
 
     def number(self, example: int | float, source: Source) -> Any:
