@@ -1126,6 +1126,28 @@ def iterators_of_dictionaries(table: Any, x: Any) -> Any:
     return name, other, first, sorted(table)
 
 
+@program(collections.OrderedDict(b=1, a=2, c=3), X)
+def iterators_of_ordered_dictionaries(table: Any, x: Any) -> Any:
+    names, held, pairs = iter(table), iter(table.values()), iter(table.items())
+    back = reversed(table)
+    first, x = next(names), x * next(held) + next(pairs)[1]
+    own = collections.OrderedDict((name, x + n) for name, n in table.items())
+    for name, part in own.items():
+        x = x * part + len(next(back))
+    return first, name, x, [*names], [*held], [*pairs], [*reversed(own.values())]
+
+
+@program(collections.OrderedDict(b=1, a=2), X)
+def ordered_dictionaries_that_grow(table: Any, x: Any) -> Any:
+    pairs = iter(table.items())
+    x = x * next(pairs)[1]
+    table["c"] = x
+    try:
+        next(pairs)
+    except RuntimeError as error:
+        return x + 1, str(error)
+
+
 @program([3, 1, 2], X)
 def maps_and_filters(items: Any, x: Any) -> Any:
     big = filter(lambda item: item > 1, items)

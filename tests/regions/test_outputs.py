@@ -643,6 +643,17 @@ def dict_iterators(x):
     return iterators
 
 
+def ordered_iterators(x):
+    made, one = collections.OrderedDict(a=1, b=x + 1, c=3), collections.OrderedDict(a=x)
+    iterators = iter(made), iter(made.values()), iter(made.items()), reversed(made), reversed(made.items())
+    for it in iterators:
+        next(it)
+    ending = iter(made)
+    for _ in made:
+        next(ending)
+    return *iterators, ending, iter(made.items()), reversed(one)
+
+
 def zipped(x):
     it = zip([1, 2, 3], (x, x + 1, x + 2))
     next(it)
@@ -709,7 +720,17 @@ def used_up(x):
 
 
 ITERATORS = [
-    *(list_iterator, tuple_and_reversed, dict_iterators, zipped, enumerated, mapped, sliced, chained),
+    *(
+        list_iterator,
+        tuple_and_reversed,
+        dict_iterators,
+        ordered_iterators,
+        zipped,
+        enumerated,
+        mapped,
+        sliced,
+        chained,
+    ),
     *(
         counted_and_repeated,
         one_iterator_twice,

@@ -41,6 +41,15 @@ import framelift
 from check import Comparison, capture, check, compare, reasons, run
 
 
+class Bound(functools.partial):
+    """Calls what it was made of, whatever stands in `func`."""
+
+    __slots__ = ("func",)
+
+    def __init__(self, func: Any, *args: Any, **named: Any) -> None:
+        self.func = f"bound to {len(args)}"
+
+
 class Item:
     def __init__(self, name: str, size: int) -> None:
         self.name = name
@@ -252,6 +261,11 @@ LIBRARY = {
     "functools.reduce of an operator": (lambda x, xs: x + functools.reduce(operator.mul, xs, 1), [2, 3]),
     "functools.reduce over tensors": (lambda x, xs: functools.reduce(torch.add, xs, x), [X, X]),
     "functools.partial": (lambda x, f, n: x + functools.partial(f, n)(2), pow, 3),
+    "a subclass of partial": (lambda x, f, n: (x * Bound(f, n, mod=7)(4), Bound(f).func), pow, 3),
+    "a partial that is told its names": (
+        lambda x, f: x + functools.update_wrapper(Bound(f, x), f)(4),
+        torch.mul,
+    ),
     "functools.cmp_to_key": (
         lambda x, xs: (x + 1, sorted(xs, key=functools.cmp_to_key(lambda a, b: b - a))),
         [1, 2, 3],

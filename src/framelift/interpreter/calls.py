@@ -66,6 +66,11 @@ def call(f: Frame, fn: Any, args: list[Any], kwargs: dict[str, Any] | None) -> A
         method = f.world.classes.special(fn, "__call__")
         if type(method) is MethodType and type(method.__func__) is FunctionType:
             return call(f, method.__func__, [method.__self__, *args], kwargs)
+        if type(method) is MethodWrapperType and method.__objclass__ is functools.partial:
+            parts = f.world.calls.parts_of_partial(fn)
+            if parts is not None:
+                held, given, named = parts
+                return call(f, held, [*given, *args], {**named, **(kwargs or {})} or None)
     return f.world.calls.native(f, fn, args, kwargs)
 
 

@@ -182,6 +182,9 @@ class PlainCalls:
     def is_controlled(self, instance: Any) -> bool:
         return False
 
+    def parts_of_partial(self, made: Any) -> list[Any] | None:
+        return None
+
     def native(self, frame: Any, fn: Any, args: list[Any], kwargs: Keywords | None) -> Any:
         return native(fn, *args, **kwargs) if kwargs else native(fn, *args)
 

@@ -157,6 +157,9 @@ class Calls(Protocol):
     def cached(self, frame: Any, fn: Any, args: list[Any], kwargs: Keywords | None) -> Any:
         """A call of a `functools.lru_cache` wrapper."""
 
+    def parts_of_partial(self, made: Any) -> list[Any] | None:
+        """What a partial of a class of the program's calls, and with what; None: let C call it."""
+
     def creating(self, cls: type) -> None:
         """The program is about to make an instance."""
 

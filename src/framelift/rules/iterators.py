@@ -74,6 +74,63 @@ HASHED: dict[type, Callable[[Any], Iterator[Any]]] = {
 """The iterators over hash tables: how they begin, whatever a subclass says."""
 
 
+def rebuild_iterator_of_ordered(r: Rebuilder, value: Any) -> str:
+    """Over an ordered dictionary: one type goes over keys, values and items, either way."""
+    ordered = collections.OrderedDict
+    try:
+        left = value.__reduce__()[1][0]
+    except RuntimeError:
+        raise Break(breaks.UNREBUILDABLE, "an odict_iterator over what has changed", culprit=value) from None
+    if not left:
+        return r.variable(f"{r.constant(iter)}({r.constant(ordered)}())", value)
+    held = next(held for held in gc.get_referents(value) if issubclass(type(held), ordered))
+    passed = ordered.__len__(held) - len(left)
+    ways = ORDERED if len(left) > 1 or passed else ORDERED[:3]  # over one item both ways are the same
+    begun = [begin for begin in ways if goes_on_with(itertools.islice(begin(held), passed, None), left)]
+    if len(begun) != 1:  # the rest of its keys are its values too, or the same backwards
+        raise Break(breaks.UNREBUILDABLE, "an odict_iterator", culprit=value)
+    name = r.variable(f"{r.constant(begun[0])}({r.variable(r.expression(held))})", value)
+    if passed:
+        r.say(f"{r.constant(next)}({r.constant(itertools.islice)}({name}, {passed - 1}, {passed}))")
+    return name
+
+
+def goes_on_with(iterator: Iterator[Any], left: list[Any]) -> bool:
+    """Whether it gives these; the pairs of keys and values are made anew each time."""
+    one: Any
+    other: Any
+    for one, other in itertools.zip_longest(iterator, left, fillvalue=UNSET):
+        if one is not other and not (is_pair(one) and is_pair(other) and all(map(operator.is_, one, other))):
+            return False
+    return True
+
+
+def is_pair(value: Any) -> bool:
+    return type(value) is tuple and len(value) == 2
+
+
+def iterate_ordered_values(held: Any) -> Iterator[Any]:
+    return iter(collections.OrderedDict.values(held))
+
+
+def iterate_ordered_items(held: Any) -> Iterator[Any]:
+    return iter(collections.OrderedDict.items(held))
+
+
+def reverse_ordered_values(held: Any) -> Iterator[Any]:
+    return reversed(collections.OrderedDict.values(held))
+
+
+def reverse_ordered_items(held: Any) -> Iterator[Any]:
+    return reversed(collections.OrderedDict.items(held))
+
+
+ORDERED: tuple[Callable[[Any], Iterator[Any]], ...] = (
+    *(collections.OrderedDict.__iter__, iterate_ordered_values, iterate_ordered_items),
+    *(collections.OrderedDict.__reversed__, reverse_ordered_values, reverse_ordered_items),
+)
+
+
 def rebuild_generator(r: Rebuilder, value: Generator) -> str:
     """One that stands where this one does; its frame goes on from there."""
     if value.state not in (CREATED, SUSPENDED):
@@ -99,9 +156,7 @@ def wrap_iterator(world: TraceWorld, value: Any, source: Source) -> Any:
 
 type_rule(*KNOWN, wrap=wrap_iterator, opaque=True)  # unless something stands for it
 type_rule(*HASHED, rebuild=rebuild_iterator_of_hashed)
+type_rule(type(iter(collections.OrderedDict())), rebuild=rebuild_iterator_of_ordered)
 # those that notice a change too, but do not say where they are
-type_rule(
-    *map(type, (iter(collections.OrderedDict()), reversed({}), reversed({}.values()), reversed({}.items()))),
-    rebuild=None,
-)
+type_rule(*map(type, (reversed({}), reversed({}.values()), reversed({}.items()))), rebuild=None)
 type_rule(Generator, rebuild=rebuild_generator)

@@ -464,8 +464,9 @@ PYBIND = "pybind11_detail_function_record"
 
 
 def describe(fn: Any) -> str:
-    module = getattr(fn, "__module__", None)
-    name = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__qualname__
+    module, *names = [getattr(fn, name, None) for name in ("__module__", "__qualname__", "__name__")]
+    # an object of the program's may have anything by these names
+    name = next((name for name in names if name and isinstance(name, str)), type(fn).__qualname__)
     if name.startswith(PYBIND):
         name = fn.__name__
-    return f"{module}.{name}" if module and module != "builtins" else str(name)
+    return f"{module}.{name}" if module and isinstance(module, str) and module != "builtins" else str(name)

@@ -103,6 +103,8 @@ def is_drained(rule: CallableRule, n: int, args: list[Any]) -> bool:
 ORIGINAL = "_torchdynamo_orig_callable"
 """Attribute of what `torch.compile` has made: what it was given."""
 
+PARTS_OF_PARTIALS = [vars(functools.partial)[name].__get__ for name in ("func", "args", "keywords")]
+
 
 class NativeCalls(Part):
     """Calls C functions, and Python functions that are not interpreted, on behalf of the program."""
@@ -174,6 +176,13 @@ class NativeCalls(Part):
                 return native(fn, *args, **(kwargs or {}))  # to be told that it can't be called
             fn, args = method, [fn, *args]
         return self.by_policy(fn, args, kwargs or {})
+
+    def parts_of_partial(self, made: Any) -> list[Any] | None:
+        """What C calls, and with what; a subclass may have other things by these names. None: it is from
+        outside, where C may have been told something else in the meantime."""
+        if self.world.inputs.source_of(made) is not None:
+            return None
+        return [read(made) for read in PARTS_OF_PARTIALS]
 
     def compiled_target(self, fn: FunctionType, args: list[Any]) -> list[Any] | None:
         """What a compiled function or module calls, and with what."""
