@@ -151,7 +151,7 @@ class Writer:
         entries = self.area.expressions.get(kind, []) if depth < 4 and self.pick(depth + 1) < 2 else []
         entry = self.one([entry for entry in entries if self.possible(entry)] or self.area.leaves[kind])
         names, frozen = self.names, self.frozen
-        self.frozen += "lambda" in entry
+        self.frozen += "lambda" in entry or " for " in entry  # a comprehension may iterate over no walrus
         text, _ = self.fill(entry, {}, depth)
         self.names, self.frozen = names, frozen
         if kind == "V":
