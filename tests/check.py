@@ -261,7 +261,10 @@ class Comparison:
 
     def parts(self, a: Any, b: Any, at: str) -> None:
         if isinstance(a, dict):
-            self.same(list(dict.items(a)), list(dict.items(b)), f"{at} items")
+            assert len(a) == len(b), f"{at}: {len(b)} items instead of {len(a)}"
+            for n, ((key, x), (other, y)) in enumerate(zip(dict.items(a), dict.items(b), strict=True)):
+                self.same(key, other, f"{at} items[{n}][0]")
+                self.same(x, y, f"{at} items[{n}][1]")
         elif isinstance(a, (list, tuple, collections.deque)):
             assert len(a) == len(b), f"{at}: {len(b)} elements instead of {len(a)}"
             for n, (x, y) in enumerate(zip(a, b, strict=True)):
@@ -284,7 +287,7 @@ class Comparison:
 
     def state(self, a: Any, b: Any, at: str) -> None:
         """Attributes, slots, and a few builtins that keep theirs in C."""
-        if a is b:
+        if a is b or type(a) in ONLY_ELEMENTS:
             return
         compared = False
         for name in STATE.get(type(a), ()):
@@ -310,6 +313,8 @@ STATE: dict[type, tuple[str, ...]] = {
     collections.defaultdict: ("default_factory",),
 }
 C_MODULES = ("functools", "torch._C")
+ONLY_ELEMENTS = (dict, list, tuple, set, frozenset)
+"""Have nothing but their elements."""
 PARTS = (dict, list, tuple, collections.deque, set, frozenset, types.FunctionType, types.MethodType)
 PARTS += (collections.abc.Iterator,)
 

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 import framelift
-from check import Comparison
+from check import ONLY_ELEMENTS, Comparison
 
 
 class Sameness(Comparison):
@@ -75,7 +75,7 @@ class Sameness(Comparison):
             )
 
     def parts(self, a: Any, b: Any, at: str) -> None:
-        for kind, taken in PARTS.items():
+        for kind, taken in PARTS.items() if type(a) not in ONLY_ELEMENTS else ():
             if isinstance(a, kind):
                 return self.same(taken(a), taken(b), f"parts of {at}")
         return super().parts(a, b, at)

@@ -37,7 +37,7 @@ from program_writer import CALLS  # noqa: E402
 from torch.utils.hooks import RemovableHandle  # noqa: E402
 
 import framelift  # noqa: E402
-from check import FACTS, bits  # noqa: E402
+from check import FACTS, ONLY_ELEMENTS, bits  # noqa: E402
 from framelift.core.errors import FrameliftError, UncapturedHigherOrderOpError  # noqa: E402
 from sameness import DRAINED, Sameness, has_same_history, plain_names  # noqa: E402
 
@@ -223,14 +223,15 @@ class Everything(Sameness):
         self.tolerance = (rounding, rounding) if type(rounding) is float else (1e-4, 1e-5)
 
     def same(self, a: Any, b: Any, at: str) -> None:
+        if type(a) is type(b) and type(a) in CONSTANTS:  # most of what there is
+            assert a == b or (type(a) is int and a > ADDRESS < b), f"{at}: {b!r} instead of {a!r}"
+            return
         if isinstance(b, types.FunctionType):
             b = vars(b).get("__wrapped__", b) if "_framelift_wrapper" in vars(b) else b
         if type(a) is not type(b):
             b = getattr(b, "_orig_mod", b) if isinstance(b, torch.nn.Module) else b
         if isinstance(a, RemovableHandle) and isinstance(b, RemovableHandle):
             return  # which are weak references, to what is compared
-        if type(a) is type(b) is int and a > ADDRESS < b:
-            return
         if isinstance(a, float) and isinstance(b, float) and not self.exact:
             assert (
                 a == b or a != a or math.isclose(a, b, rel_tol=self.tolerance[0], abs_tol=self.tolerance[1])
@@ -245,7 +246,7 @@ class Everything(Sameness):
     def parts(self, a: Any, b: Any, at: str) -> None:
         if isinstance(a, collections.OrderedDict) and a and all(type(key) is int for key in a):
             a, b = list(a.values()), list(b.values())  # hooks, which are numbered over all of the process
-        for kind, taken in PARTS.items():
+        for kind, taken in PARTS.items() if type(a) not in ONLY_ELEMENTS else ():
             if isinstance(a, kind):
                 return self.same(taken(a), taken(b), f"parts of {at}")
         return super().parts(a, b, at)
@@ -285,6 +286,7 @@ class Everything(Sameness):
         return not constant and super().paired(a, b, at)
 
 
+CONSTANTS = frozenset((int, bool, str, bytes, type(None), torch.dtype, torch.device))
 ADDRESS = 1 << 40
 """Greater ints are addresses of objects."""
 
