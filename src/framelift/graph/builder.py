@@ -333,6 +333,7 @@ class GraphBuilder:
                 raise Break(breaks.BACKEND_REFUSES, f"{describe(func)}: a number that only the data decides")
         if fails:
             self.failing.check(func)
+            self.failing.check_data(func, args, kwargs)
         symbols = self.symbols
         if symbols is not None:
             self.assertions.catch_up(symbols)
