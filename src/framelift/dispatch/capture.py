@@ -156,7 +156,12 @@ class Capture:
             except symbolic_shapes.ConstraintViolationError as error:
                 why = violations(self.symbols, self.symbol_sources) or str(error)
                 raise as_torchs(ConstraintViolationError)(f"{self.fn_name}: {why}\n{REMEDY}") from None
-            known = [found for fact in facts if (found := definite(fact, reads)) is not None]
+            demanded = self.symbols.demanded
+            known = [
+                found
+                for fact in facts
+                if (found := definite(fact, reads)) is not None and found[0] in demanded
+            ]
             self.sizes = SizeFacts(self.symbol_sources, reads, checkable(reads, facts, self.symbols), known)
             self.guard_known_sizes()
         if self.sizes is not None:

@@ -70,8 +70,8 @@ class Dynamism:
         return self.mode is not False and bool(self.mode or self.seen)
 
     def was_definite(self, one: Any, value: str) -> None:
-        """The program needed a definite value of what was a symbol. The same value twice is a branch for that
-        one (`if n == 0`), and no sign that it needs one each time."""
+        """The program needed a definite value of what was a symbol, and did not only compare it with one. The
+        same value twice is a branch for that one (`if n == 0`), and no sign that it needs one each time."""
         if self.suspects.setdefault(one, value) != value:
             self.fixed.add(one)
 
