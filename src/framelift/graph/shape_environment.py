@@ -23,8 +23,6 @@ class Environment(ShapeEnv):
         self.keeps_conditions = False
         """Whether a comparison of sizes stays a symbol until the program asks how it came out."""
         self.places: dict[Any, Place | None] = {}
-        self.demanded: set[Any] = set()
-        """Symbols of which a definite value was needed, and not only how a comparison comes out."""
         self.histories: dict[int, Any] = {}
         """Dimension of the tensor that symbols are made for -> the sizes that it had before."""
         self.with_history: dict[Any, dict[Any, Any]] = {}
@@ -47,8 +45,6 @@ class Environment(ShapeEnv):
             self.val_to_var = everywhere
 
     def evaluate_expr(self, *args: Any, **kwargs: Any) -> Any:
-        if not (args[0].is_Relational or args[0].is_Boolean):
-            self.demanded |= args[0].free_symbols
         return self.noting(super().evaluate_expr, args, kwargs)
 
     def guard_or_defer_runtime_assert(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]

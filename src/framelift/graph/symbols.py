@@ -173,8 +173,6 @@ class Symbols:
         self.finite: set[int] = set()
         """Those of them that are finite whatever they are computed from."""
         self.places: dict[Any, Place | None] = {}
-        self.demanded: set[Read] = set()
-        """What a definite value was needed of."""
         self.nested_sizes: dict[Any, tuple[FakeTensor, int]] = {}
         """Symbol of a nested int -> the first nested tensor of this size, and in which dimension."""
         self.asks_data = False
@@ -312,8 +310,7 @@ class Symbols:
         environment, which can be pickled, and in which it may ask for the floats that come as tensors."""
         env: Any = self.env
         self.places = env.places
-        self.demanded = {self.reads[symbol] for symbol in env.demanded if symbol in self.reads}
-        del env.places, env.where, env.histories, env.with_history, env.demanded
+        del env.places, env.where, env.histories, env.with_history
         env.__class__ = symbolic_shapes.ShapeEnv
         if self.asks_data or self.has_floats:
             env.settings = dataclasses.replace(env.settings, allow_scalar_outputs=True)
