@@ -152,7 +152,7 @@ class Attributes(Part):
             world.errors.looking_at(obj)
         if id(obj) in world.inputs.known and rule_of_type(cls).by_identity:
             return self.of_identical(obj, name)
-        return native(getattr, obj, name)
+        return world.calls.handed_on(getattr, obj, name)
 
     def of_number(self, symbol: Any, name: str) -> Any:
         """An attribute of a number that is a symbol."""
@@ -553,7 +553,7 @@ class Attributes(Part):
         found = self.world.classes.attribute(cls, name)
         if self.is_of_class(obj, cls, name, found):
             return self.bound(found, obj, cls, name)
-        return native(object.__getattribute__, obj, name)
+        return self.world.calls.handed_on(object.__getattribute__, obj, name)
 
     @acts_for_program
     def vars_of(self, obj: Any) -> Any:
