@@ -310,6 +310,10 @@ class NativeCalls(Part):
                 self.ran_as_it_is = fn.__qualname__
             if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
                 refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
+        if world.recorder.subclasses.classes:
+            found, args = world.overrides.given_to_c(fn, args)
+            if found is not MISSING:
+                return found
         if fn in REFLECTED and len(args) == 2 and type(args[0]) is type(args[1]) is FakeTensor:
             return world.recorder.call(fn, tuple(args), {})  # of which C does not know whom to ask first
         if world.set_order.sources:
