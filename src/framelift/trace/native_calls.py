@@ -491,7 +491,7 @@ def call_reference(world: TraceWorld, reference: Any, args: list[Any], kwargs: d
     if source is None or args or kwargs:
         return native(reference, *args, **kwargs)
     resumed = world.frame.function is not None and origin_of(world.frame.function.__code__) is not None
-    if resumed or world.writes.any_so_far():
+    if resumed or world.lifetimes.may_have_dropped():
         refuse(breaks.OPAQUE_OBJECT, "a weak reference, after changes that may have ended it")
     return world.guards.found(source.child(Access.REFERENT), reference())
 
