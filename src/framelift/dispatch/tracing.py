@@ -501,8 +501,8 @@ def collect_guards(
             if shared and id(tensor) in world.inputs.known:
                 recorder.inputs.facts["storage_offset", id(tensor)] = tensor
     if mutated and recorder.inputs.arrays:
-        source_of = lambda tensor: world.inputs.known[id(arrays.get(id(tensor), tensor))].source
-        arrays = recorder.inputs.arrays
+        arrays, known = recorder.inputs.arrays, world.inputs.known
+        source_of = lambda tensor: known[id(arrays.get(id(tensor), tensor))].source
         for first, second in recorder.mutations.to_lie_apart():
             sources = source_of(first), source_of(second)
             if not any(source.is_drawn for source in sources):
