@@ -290,7 +290,7 @@ def test_examples_have_the_layout_and_history_of_what_they_stand_for() -> None:
     y, z = (x * 2).detach().double(), x * 2
     for dynamic in (None, True):
         [inputs] = given_to(lambda x, y, z: x + y + z, (x, y, z), dynamic=dynamic)
-        found = sorted(map(facts, inputs), key=str)
+        found = sorted((facts(x) for x in inputs if isinstance(x, T)), key=str)
         assert found == sorted(map(facts, (x, y, z)), key=str)
 
 

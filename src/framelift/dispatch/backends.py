@@ -276,7 +276,7 @@ def run_in_context(
         try:
             examples = context.examples
             sizes = sizes_without_node(graph, examples) if given.varies and given.mode is None else []
-            takes_sizes = given.takes_sizes or takes_fakes(backend)
+            takes_sizes = given.takes_sizes or backend is not eager
             if sizes:
                 (take_sizes if takes_sizes else ask_for_sizes)(graph, sizes)
             if takes_sizes:
