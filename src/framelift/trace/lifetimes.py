@@ -114,9 +114,10 @@ class Lifetimes(Part):
         for view in (*world.attributes.views.values(), *world.scopes.views.values()):
             own = view.outside if type(view.outside) is dict else own_dictionary(view.outside)
             changes = view.changes()
-            if changes and own is None:  # it has slots only
+            if own is not None:
+                gone += [own[name] for name, _ in changes if name in own]
+            elif changes:  # it has slots only
                 return True
-            gone += [own[name] for name, _ in changes if name in own]
         for change in filter(None, map(change_of, world.containers.shadows.values())):
             outside, shadow = change.shadow.outside, change.shadow.shadow
             if not issubclass(type(outside), HOLDING) or shadow is None:
