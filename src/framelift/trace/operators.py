@@ -80,6 +80,8 @@ class Operators(Part):
         else:
             if symbols and not tensors:
                 return self.compute(fn, operands)
+            if tensors and fn in FORMATTING and type(operands[0]) in (str, bytes):
+                return self.apply_native(fn, operands)
             if tensors and fn in GRAPH_OPERATORS:
                 if fn in IN_PLACE and type(operands[0]) is not FakeTensor:
                     fn = IN_PLACE[fn]  # `number += tensor` changes no tensor
