@@ -505,6 +505,13 @@ def collect_guards(
             shared = members[group] > 1 and tensor.untyped_storage()._cdata in touched
             if shared and id(tensor) in world.inputs.known:
                 recorder.inputs.facts["storage_offset", id(tensor)] = tensor
+    if mutated and recorder.inputs.arrays:
+        arrays, known = recorder.inputs.arrays, world.inputs.known
+        source_of = lambda tensor: known[id(arrays.get(id(tensor), tensor))].source
+        for first, second in recorder.mutations.to_lie_apart():
+            sources = source_of(first), source_of(second)
+            if not any(source.is_drawn for source in sources):
+                world.guards.add(sources[0], Check.APART, sources[1])
     with torch._C.DisableTorchFunction():
         for (name, _), tensor in recorder.inputs.facts.items():
             check, answer = FACTS[name]
