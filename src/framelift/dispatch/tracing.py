@@ -265,7 +265,8 @@ class Trace:
         written = recorder.mutations.written_inputs()
         as_captured = histories.run_as_captured
         if as_captured is None and region.has_graph:
-            as_captured = why_not_compiled(recorder.inputs.entries, written, graph)
+            behind = recorder.wrappers.behind
+            as_captured = why_not_compiled(recorder.inputs.entries, written, graph, behind)
         capture = Capture(
             fn_name=self.fn.__qualname__,
             graph=graph_module(graph, recorder.builder.body.modules) if region.has_graph else None,
