@@ -36,8 +36,8 @@ rule(
     why=NO_EFFECT,
 )
 rule(torch.sym_sum, looks=Looks.DEEP, on_symbols=arithmetic.total, why=NO_EFFECT)
-for _fn in (torch.is_storage, torch.typename, torch.overrides.is_tensor_like):
-    rule(_fn, looks=Looks.DEEP, on_symbols=arithmetic.about_kind(_fn), why="asks about a type")
+for _question in (torch.is_storage, torch.typename, torch.overrides.is_tensor_like):
+    rule(_question, looks=Looks.DEEP, on_symbols=arithmetic.about_kind(_question), why="asks about a type")
 rule(torch.sym_int, looks=Looks.DEEP, on_symbols=arithmetic.as_int, why=NO_EFFECT)
 rule(torch.sym_float, looks=Looks.DEEP, on_symbols=arithmetic.as_float, why=NO_EFFECT)
 for _fn in (torch.sym_max, torch.sym_min, torch.sym_not):
