@@ -24,6 +24,9 @@ TraceFrame = Frame["TraceWorld"]
 TOLD_OF_CLASSES = {"__init_subclass__": 0, "__set_name__": 1}
 """Methods that C calls while it makes a class -> which of their arguments that is."""
 
+OF_DESCRIPTORS = frozenset({"__get__", "__set__", "__delete__"})
+"""Methods that C calls of what it has found on a class."""
+
 GIVING_NUMBERS = frozenset(
     {"__len__", "__length_hint__", "__index__", "__int__", "__float__", "__complex__", "__hash__", "__bool__"}
 )
@@ -67,6 +70,8 @@ class TracingMachine(Machine["TraceWorld"]):
         of_new_class = TOLD_OF_CLASSES.get(func.__name__)
         if of_new_class is not None and isinstance(arguments[of_new_class], type):
             self.world.created.add_class(arguments[of_new_class])
+        if func.__name__ in OF_DESCRIPTORS and len(arguments) > 1:
+            arguments[0] = self.world.classes.found_by_c(*arguments[:3])
         if func in self.served and not func.__code__.co_flags & VARIADIC:
             count = func.__code__.co_argcount
             named = dict(zip(func.__code__.co_varnames[count:], arguments[count:], strict=False))

@@ -318,6 +318,10 @@ class NativeCalls(Part):
                 self.ran_as_it_is = fn.__qualname__
             if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
                 refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
+        if world.recorder.subclasses.classes:
+            found, args = world.overrides.given_to_c(fn, args)
+            if found is not MISSING:
+                return found
         if fn in REFLECTED and len(args) == 2 and type(args[0]) is type(args[1]) is FakeTensor:
             return world.recorder.call(fn, tuple(args), {})  # of which C does not know whom to ask first
         if world.set_order.sources:
@@ -502,7 +506,7 @@ def call_reference(world: TraceWorld, reference: Any, args: list[Any], kwargs: d
     if source is None or args or kwargs:
         return native(reference, *args, **kwargs)
     resumed = world.frame.function is not None and origin_of(world.frame.function.__code__) is not None
-    if resumed or world.writes.any_so_far():
+    if resumed or world.lifetimes.may_have_dropped():
         refuse(breaks.OPAQUE_OBJECT, "a weak reference, after changes that may have ended it")
     return world.guards.found(source.child(Access.REFERENT), reference())
 

@@ -22,7 +22,7 @@ from framelift.graph import arithmetic, numbers_of_data
 from framelift.graph.arithmetic import NUMBERS
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, data_dependence, settled, simplest
 from framelift.guards.kinds import Access, Check
-from framelift.interpreter.op_operators import IN_PLACE
+from framelift.interpreter.op_operators import IN_PLACE, METHODS
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.callable_rules import rule_of
 from framelift.trace.classes import is_checked_by_class, protocols_in
@@ -46,14 +46,6 @@ OF_SIZES = frozenset({len, operator.getitem, operator.add, operator.iadd, operat
 
 TEXT_FIELD = re.compile(r"%(\([^)]*\))?[^%a-zA-Z]*[sra]")
 """What shows a value's text, rather than its number, where `%` formats it."""
-
-REFLECTED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
-METHODS = {
-    fn: (f"__{fn.__name__.strip('_')}__", f"__r{fn.__name__.strip('_')}__") for fn in {*IN_PLACE.values()}
-}
-METHODS |= {fn: (f"__{fn.__name__}__", *METHODS[plain]) for fn, plain in IN_PLACE.items()}
-METHODS |= {getattr(operator, one): (f"__{one}__", f"__{other}__") for one, other in REFLECTED.items()}
-"""Operator with two operands -> the methods by which a class may have its own."""
 
 TEXTUAL = OF_VALUES | FORMATTING
 """Operators that may give a text where no operand is one yet to be made."""
@@ -112,6 +104,10 @@ class Operators(Part):
             if symbols and not tensors:
                 return self.compute(fn, operands)
             if tensors and fn in GRAPH_OPERATORS:
+                if world.recorder.subclasses.classes:
+                    found = world.overrides.operate(fn, operands)
+                    if found is not MISSING:
+                        return found
                 if fn in IN_PLACE and type(operands[0]) is not FakeTensor:
                     fn = IN_PLACE[fn]  # `number += tensor` changes no tensor
                 return world.recorder.call(fn, operands, {})
@@ -120,6 +116,10 @@ class Operators(Part):
         for operand in operands:
             if type(operand) in ABSTRACT:
                 return world.abstract(operand).operate(fn, operands)
+        if fn in METHODS and world.recorder.subclasses.classes:
+            found = world.overrides.operate(fn, operands)
+            if found is not MISSING:
+                return found
         if fn in JOINING and type(operands[0]) in SEQUENCES and type(operands[1]) in (*SEQUENCES, int):
             return fn(*operands)
         if fn in MERGING and all(type(operand) in DICTIONARIES for operand in operands):
@@ -278,6 +278,9 @@ class Operators(Part):
             value = value.open()
         cls = type(value)
         if cls is FakeTensor:
+            own = self.world.overrides.ask_own(value, "__bool__")
+            if own is not MISSING:
+                return self.truth(own)
             expected = self.world.raising_branches.truth(value, value)
             if expected is not None:
                 return expected
