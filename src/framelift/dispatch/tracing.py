@@ -38,9 +38,10 @@ from framelift.core.breaks import (
     CodeName,
     Place,
 )
+from framelift.core.errors import ConstraintViolationError
 from framelift.core.sentinels import MISSING
 from framelift.dispatch import data_results
-from framelift.dispatch.capture import Capture, Storages
+from framelift.dispatch.capture import Capture, Storages, as_torchs
 from framelift.features.numpy.arrays import Arrays
 from framelift.features.warning_filters import ALWAYS, Warned
 from framelift.graph.body import graph_module
@@ -319,6 +320,10 @@ class Trace:
         symbols = self.recorder.builder.symbols
         if symbols is None:
             return []
+        for outside in self.world.inputs.outside_marks:
+            raise as_torchs(ConstraintViolationError)(
+                f"{outside}: change the mark, or the tensor that it is on."
+            )
         source_of, nowhere = self.world.inputs.graph_input_source, cast(Source, self.world.inputs.root)
         sources = [
             nowhere if each.node is None else source_of(each.node, each.real) for each in symbols.inputs
