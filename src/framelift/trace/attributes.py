@@ -38,6 +38,7 @@ from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.lookups import class_attribute, is_ours
 from framelift.interpreter.pending import Pending, opened
+from framelift.trace.classes import SuperOfTensor
 from framelift.trace.part import Part
 from framelift.trace.shadows import DELETED, GETATTRIBUTE, View, own_dictionary, slots_of
 from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, rule_of_type
@@ -133,7 +134,7 @@ class Attributes(Part):
             return world.abstract(obj).attribute(obj, name)
         if cls in SYMBOLIC:
             return self.of_number(obj, name)
-        if cls is super:
+        if cls is super or cls is SuperOfTensor:
             return self.of_super(obj, name)
         if issubclass(type(obj), type):
             return world.classes.load(obj, name)
@@ -160,7 +161,7 @@ class Attributes(Part):
             world.errors.looking_at(obj)
         if id(obj) in world.inputs.known and rule_of_type(cls).by_identity:
             return self.of_identical(obj, name)
-        return native(getattr, obj, name)
+        return world.calls.handed_on(getattr, obj, name)
 
     def of_number(self, symbol: Any, name: str) -> Any:
         """An attribute of a number that is a symbol."""
@@ -196,7 +197,7 @@ class Attributes(Part):
             if type(found) in (MethodDescriptorType, WrapperDescriptorType):
                 return found, obj
             return NULL, self.of_number(obj, name)
-        if cls is not super and not issubclass(type(obj), type):
+        if cls is not super and cls is not SuperOfTensor and not issubclass(type(obj), type):
             found = classes.attribute(cls, name)
             builtin = type(found) is MethodDescriptorType
             if type(found) is FunctionType or (builtin and cls.__flags__ & IMMUTABLE_TYPE):
@@ -481,11 +482,15 @@ class Attributes(Part):
                 if classes.is_own(base, name):
                     if type(found) is FunctionType and not (classes.views or cls in created):
                         self.supers[cls, start, name] = found
+                    if type(obj) is SuperOfTensor and issubclass(torch.Tensor, base):
+                        return self.world.tensors.of_any_tensor(this, cls, name)
                     if type(found) in STATE_OF_C:
                         return native(getattr, obj, name)
                     if type(found) is property and found.fget and this is not cls:
                         return self.world.calls.invoke(classes.accessor(found, "fget", cls), this)
                     return self.bound(found, None if this is cls else this, cls, name)
+        if type(obj) is SuperOfTensor:
+            obj = super(cls, cls)  # which has no more
         return native(getattr, obj, name)
 
     def of_identical(self, obj: Any, name: str) -> Any:
@@ -563,7 +568,7 @@ class Attributes(Part):
         found = self.world.classes.attribute(cls, name)
         if self.is_of_class(obj, cls, name, found):
             return self.bound(found, obj, cls, name)
-        return native(object.__getattribute__, obj, name)
+        return self.world.calls.handed_on(object.__getattribute__, obj, name)
 
     @acts_for_program
     def vars_of(self, obj: Any) -> Any:

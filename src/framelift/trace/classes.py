@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import types
 import typing
+from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -38,6 +39,15 @@ PLAIN_METHODS: set[Any] = {
     types.MethodDescriptorType,
 }
 """Types of what a class has under the name of a method that say nothing else than what they are."""
+
+
+@dataclass(frozen=True)
+class SuperOfTensor:
+    """`super(start, tensor)`: of the tensor's class, which the fake that stands for it is not of."""
+
+    __self__: Any
+    __thisclass__: type
+    __self_class__: type
 
 
 class Classes(Part):
@@ -261,6 +271,12 @@ class Classes(Part):
         if type(obj) in ABSTRACT:
             return self.world.abstract(obj).class_of(obj)
         return stood_for(type(obj))
+
+    def super_of(self, start: Any, obj: Any) -> Any:
+        """`super(start, obj)`."""
+        if type(obj) is FakeTensor and issubclass(self.class_of(obj), start):
+            return SuperOfTensor(obj, start, self.class_of(obj))
+        return super(start, obj)
 
     def type_of(self, value: Any) -> type:
         """`type(value)`; a constant that is only asked for its type is guarded for that alone."""

@@ -32,6 +32,17 @@ GIVING_NUMBERS = frozenset(
 )
 """Methods of which C needs the number that they give, whatever it does with what others give."""
 
+UNARY = ("neg", "pos", "abs", "invert", "round", "floor", "ceil", "trunc")
+BINARY = (
+    *("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow"),
+    *("lshift", "rshift", "and", "or", "xor"),
+)
+HANDED_ON = frozenset(
+    {f"__{side}{name}__" for name in BINARY for side in ("", "r", "i")}
+    | {f"__{name}__" for name in (*UNARY, "getattr", "getattribute", "get")}
+)
+"""Methods by which C does an operation for the program, of which the result is what they give."""
+
 VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 CALLING_BACK: set[types.CodeType] = set()
@@ -66,10 +77,11 @@ class TracingMachine(Machine["TraceWorld"]):
             named = dict(zip(func.__code__.co_varnames[count:], arguments[count:], strict=False))
             return self.world.materialize.for_c(self.invoke(func, tuple(arguments[:count]), named))
         show = self.world.materialize
-        if self.world.recorder.builder.symbols is None or func.__name__ in GIVING_NUMBERS:
+        if func.__name__ in GIVING_NUMBERS:
             result = show.for_c(super().enter(func, arguments, namespace))
         else:
-            result = show.for_caller(functools.partial(super().enter, func, arguments, namespace))
+            run = functools.partial(super().enter, func, arguments, namespace)
+            result = show.for_caller(run, func.__name__ in HANDED_ON)
         if type(result) is Address and result.source is not None:
             self.world.addresses.fix(result)  # the hash of something, which tables have already
         if namespace is not None and namespace is not func.__globals__:
