@@ -36,7 +36,6 @@ from framelift.dispatch.data_checks import with_checks
 from framelift.dispatch.examples import (
     CompilerContext,
     Given,
-    ask_for_sizes,
     fix_floats,
     giving_sizes,
     nothing_changed,
@@ -275,11 +274,10 @@ def run_in_context(
         graph.meta["dynamo_compile_id"] = CompileContext.current_compile_id()
         try:
             examples = context.examples
-            sizes = sizes_without_node(graph, examples) if given.varies and given.mode is None else []
-            takes_sizes = given.takes_sizes or backend is not eager
+            takes_sizes = given.varies and given.mode is None and (given.takes_sizes or takes_fakes(backend))
+            sizes = sizes_without_node(graph, examples) if takes_sizes else []
             if sizes:
-                (take_sizes if takes_sizes else ask_for_sizes)(graph, sizes)
-            if takes_sizes:
+                take_sizes(graph, sizes)
                 examples += [size.symbol for size in sizes]
             # a compiler that runs the graph to see what it does sets its flags
             with TorchState(), TransformLevels(), CompilerState(), importing_for_torch():
@@ -293,12 +291,12 @@ def run_in_context(
     separates = context.used_aot_autograd and differentiated > 1
     for parts in wanted.get() or ():
         parts.separates, parts.is_wrapped = separates, graph is not captured
-        parts.sizes = places_of(sizes) if takes_sizes else ()
+        parts.sizes = places_of(sizes)
     if graph is not captured:
         compiled = leaving_no_levels(compiled)
     if given.varies and compiles_when_called(compiled):
         raise NotImplementedError("what compiles when it is first called takes no sizes that vary")
-    if sizes and takes_sizes:
+    if sizes:
         compiled = giving_sizes(compiled, places_of(sizes))
     if separates:
         compiled = separating(compiled)

@@ -120,10 +120,6 @@ class CompilerContext(TracingContext):
         return [n for n, fake in enumerate(fakes) if isinstance(fake, torch.Tensor) and has_symbols(fake)]
 
 
-WHERE = ("stack_trace", "nn_module_stack")
-"""What a node that reads a size says of where it comes from, as the tensor does."""
-
-
 class SizeOf(NamedTuple):
     """A symbol that is a size of one of the inputs."""
 
@@ -148,20 +144,8 @@ def sizes_without_node(graph: Graph, examples: list[Any]) -> list[SizeOf]:
     return list(found.values())
 
 
-def ask_for_sizes(graph: Graph, sizes: list[SizeOf]) -> None:
-    """Puts a node into the graph for each of them."""
-    inputs = placeholders(graph)
-    for symbol, n, dim in reversed(sizes):
-        with graph.graph.inserting_after(inputs[-1]):
-            node = graph.graph.call_function(torch.ops.aten.sym_size.int, (inputs[n], dim))
-        node.meta |= {key: inputs[n].meta[key] for key in WHERE if key in inputs[n].meta}
-        node.meta["example_value"] = node.meta["val"] = symbol
-        node.meta["source_fn_stack"] = [(node.name, node.target)]
-    graph.recompile()
-
-
 def take_sizes(graph: Graph, sizes: list[SizeOf]) -> None:
-    """Makes each of them an input of the graph, behind the others."""
+    """Makes each of them an input of the graph, behind the others: compilers look for them there."""
     last = placeholders(graph)[-1]
     for symbol, _, _ in sizes:
         with graph.graph.inserting_after(last):

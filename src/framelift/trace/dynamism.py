@@ -49,6 +49,8 @@ class Dynamism:
         """Whether strides are among them."""
         self.fixed: set[Any] = set()
         """Sources, and pairs of source and dimension, of which a definite value is needed."""
+        self.tried: set[str] = set()
+        """Sources of numbers without a definite value in this trace."""
         self.handed_over: dict[str, Any] = {}
         """Variable -> what is known of it at breaks, as in `seen`; the rest of a function begins with it."""
         self.steps_on_data: set[Any] = set()
@@ -89,6 +91,22 @@ class Dynamism:
             return str(source) not in self.fixed
         changed = any(other is VARIES or other != value for other in self.seen.get(str(source), ()))
         return changed and str(source) not in self.fixed
+
+    def has_changed(self, source: Source, value: Any) -> bool:
+        """Whether a number that no symbol can stand for was another one before. What does stand for it has no
+        definite value at all: where the program needs one, the trace is made again (`take_back`)."""
+        if self.mode is False or str(source) in self.fixed:
+            return False
+        changed = any(other is VARIES or other != value for other in self.seen.get(str(source), ()))
+        if changed:
+            self.tried.add(str(source))
+        return changed
+
+    def take_back(self) -> bool:
+        """Takes for constants what `has_changed`; gives whether there was anything."""
+        taken, self.tried = self.tried, set()
+        self.fixed |= taken
+        return bool(taken)
 
     def dims(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
         """The dimensions of a tensor that are symbols."""

@@ -49,7 +49,7 @@ class Identity(Part):
         self.hashed_tensors: dict[int, tuple[FakeTensor, Source]] = {}
         """Tensors from outside that are, or were looked for, in tables of the trace, by their ids."""
         self.meets_tables = False
-        """Whether tensors from outside are keys of tables from outside, which hold them as the ones they are."""
+        """Whether tensors are keys of tables from outside, which hold them as the ones they are."""
 
     def same(self, left: Any, right: Any) -> bool:
         if left is None:
