@@ -274,7 +274,7 @@ def run_in_context(
         graph.meta["dynamo_compile_id"] = CompileContext.current_compile_id()
         try:
             examples = context.examples
-            takes_sizes = given.varies and given.mode is None and (given.takes_sizes or takes_fakes(backend))
+            takes_sizes = given.varies and given.mode is None and (backend is not eager or given.takes_sizes)
             sizes = sizes_without_node(graph, examples) if takes_sizes else []
             if sizes:
                 take_sizes(graph, sizes)

@@ -163,10 +163,14 @@ def giving_sizes(compiled: Callable[..., Any], places: tuple[tuple[int, int], ..
     """What was compiled of a graph that takes the sizes at these places, to be called with the other inputs
     alone."""
 
-    def run(*args: Any) -> Any:
+    def with_sizes(*args: Any) -> Any:
         return compiled(*args, *[args[n].shape[dim] for n, dim in places])
 
-    return run
+    def with_size(*args: Any) -> Any:
+        return compiled(*args, args[place].shape[at])
+
+    (place, at), *more = places
+    return with_sizes if more else with_size
 
 
 def has_symbols(fake: torch.Tensor) -> bool:
