@@ -7,6 +7,7 @@ torch's global state is put back, and what the run made is dropped. `restarts` r
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import inspect
 import logging
@@ -47,6 +48,7 @@ from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
 from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.fakes import Fakes
+from framelift.graph.known_data import fails_always
 from framelift.graph.origins import Origin
 from framelift.graph.recorder import Recorder, refuse_resizing
 from framelift.graph.result_sources import sources_of
@@ -121,7 +123,9 @@ class Trace:
         world.frame.function, world.frame.globals = fn, fn.__globals__
         world.functions.handles_errors = bool(fn.__code__.co_exceptiontable)
         world.errors.catches_operator_errors = catches
-        self.recorder.builder.failing.is_refused = world.errors.refuses_failing_call
+        failing = self.recorder.builder.failing
+        failing.is_refused = world.errors.refuses_failing_call
+        failing.fails_always = functools.partial(fails_always, self.recorder)
         names = variables(fn.__code__)
         inputs, given = world.inputs, enumerate(arguments)
         pending = [Pending(inputs, inputs.root.argument(n, names[n]), value) for n, value in given]

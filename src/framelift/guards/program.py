@@ -287,13 +287,6 @@ def checkable(reads: list[Read], facts: list[Fact], symbols: Symbols) -> list[tu
         return [(fact, steps_of(fact.text)) for fact in exact]
 
 
-def definite(fact: Fact, reads: list[Read]) -> tuple[Read, str] | None:
-    """What the fact leaves only one value for, and that."""
-    found = re.fullmatch(r"r(\d+) == (-?[\d.e+-]+)", fact.text)
-    read = reads[int(found[1])] if found else None
-    return None if found is None or read is None or read.kind == "stride" else (read, found[2])
-
-
 def violations(symbols: Symbols, sources: list[Source]) -> str:
     """Which marked dimensions may not be all that they are marked to be, and what in the program says so."""
     lines, violated, texts = [], [], SourceTexts()
