@@ -292,6 +292,7 @@ class Trace:
             ran_as_it_is=self.world.calls.ran_as_it_is,
             is_hashed=self.world.set_order.is_hashed,
             inlined_calls=self.world.functions.inlined_calls,
+            is_better_than_frame=bool(recorder.builder.calls) or self.world.calls.told_compiled,
             lines=self.lines,
             visits=[] if self.visits is None else [self.visits],
             input_names={} if self.lines is None else {node.name: str(source) for node, source, _ in inputs},
