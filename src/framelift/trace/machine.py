@@ -61,7 +61,8 @@ class TracingMachine(Machine["TraceWorld"]):
             named = dict(zip(func.__code__.co_varnames[count:], arguments[count:], strict=False))
             return self.world.materialize.for_c(self.invoke(func, tuple(arguments[:count]), named))
         show = self.world.materialize
-        if self.world.recorder.builder.symbols is None or func.__name__ in GIVING_NUMBERS:
+        has_symbols = self.world.recorder.builder.symbols is not None
+        if func.__name__ in GIVING_NUMBERS or not (has_symbols or show.hands_on):
             result = show.for_c(super().enter(func, arguments, namespace))
         else:
             result = show.for_caller(functools.partial(super().enter, func, arguments, namespace))
