@@ -34,9 +34,9 @@ def load_torchvision() -> None:
             raise
         for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
             del sys.modules[name]
-        torch.library.define(
-            "torchvision::nms", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-        )
+        given = "Tensor dets, Tensor scores, float iou_threshold"
+        for name in ("nms", "qnms"):
+            torch.library.define(f"torchvision::{name}", f"({given}) -> Tensor")
         torch.library.impl("torchvision::nms", "CPU")(suppress)
 
 
