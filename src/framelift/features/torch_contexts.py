@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -16,12 +18,12 @@ from torch.utils._device import DeviceContext
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.graph.contexts import Entered, InState, WithoutAutocast
+from framelift.graph.contexts import Entered, InState, ModeStandIn, WithoutAutocast
 from framelift.graph.torch_flags import SETTERS, autograd, disable_saved_tensors_hooks, set_deterministic
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import interpret
 from framelift.trace.callable_rules import serve
-from framelift.trace.machine import TraceFrame
+from framelift.trace.machine import TraceFrame, interpreted
 
 # ---- contexts
 
@@ -106,6 +108,59 @@ def serve_enter_mode(f: TraceFrame, mode: Any, /) -> Any:
 @serve(TorchFunctionMode.__exit__, torch.device.__exit__)
 def serve_exit_mode(f: TraceFrame, mode: Any, /, *raised: Any) -> Any:
     return f.world.recorder.modes.pop()
+
+
+@serve(torch.overrides._pop_mode)
+def serve_pop_mode(f: TraceFrame, /) -> Any:
+    found = modes_of_program(f)
+    if not found:
+        raise Break(breaks.TORCH_STATE, "torch.overrides._pop_mode, where no mode is left")
+    f.world.recorder.modes.pop()
+    return found[-1]
+
+
+@serve(torch.overrides._pop_mode_temporarily)
+def serve_pop_temporarily(f: TraceFrame, /) -> Any:
+    return interpreted(f, mode_put_aside, [], None)
+
+
+@contextlib.contextmanager
+def mode_put_aside() -> Iterator[Any]:
+    """`_pop_mode_temporarily`."""
+    mode = torch.overrides._pop_mode()
+    try:
+        yield mode
+    finally:
+        torch.overrides._push_mode(mode)
+
+
+_frame.set_decision(vars(mode_put_aside)["__wrapped__"].__code__, _frame.SKIP, _frame.INTERPRET)
+
+
+def modes_of_program(f: TraceFrame) -> list[Any]:
+    """The modes on torch's stack as they would be there without the trace, which has one below all others."""
+    stack = torch.overrides._get_current_function_mode_stack()[1:]
+    return [mode.mode if type(mode) is ModeStandIn else mode for mode in stack]
+
+
+@serve(torch.overrides._get_current_function_mode_stack)
+def serve_modes(f: TraceFrame, /) -> Any:
+    return modes_of_program(f)
+
+
+@serve(torch.overrides._get_current_function_mode)
+def serve_mode(f: TraceFrame, /) -> Any:
+    return [None, *modes_of_program(f)][-1]
+
+
+@serve(torch._C._len_torch_function_stack)
+def serve_number_of_modes(f: TraceFrame, /) -> Any:
+    return len(modes_of_program(f))
+
+
+@serve(torch._C._get_function_stack_at)
+def serve_mode_at(f: TraceFrame, number: Any, /) -> Any:
+    return modes_of_program(f)[opened(number)]
 
 
 @serve(torch.set_default_device)

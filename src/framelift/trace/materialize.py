@@ -63,11 +63,9 @@ class Materialize(Part):
         """The same for a torch function, which takes symbols."""
         return self.value(value, SeenByTorch())
 
-    def for_caller(self, run: Callable[[], Any]) -> Any:
-        """What C is given by code of the program's that it has called."""
+    def for_caller(self, run: Callable[[], Any], is_handed_on: bool = False) -> Any:
+        """What C is given by code of the program's that it has called, and may hand on in any case."""
         calls = self.world.calls
-        if self.world.recorder.builder.symbols is None and not self.hands_on:
-            return self.for_c(run())
         passes_numbers, calls.passes_numbers = calls.passes_numbers, False
         hands_on, self.hands_on = self.hands_on, False
         try:
@@ -76,6 +74,8 @@ class Materialize(Part):
             calls.passes_numbers, self.hands_on = passes_numbers, hands_on
         if hands_on and type(result) in ABSTRACT:
             return result
+        if is_handed_on:
+            passes_numbers = self.world.recorder.builder.symbols is not None
         return self.for_torch(result) if passes_numbers else self.for_c(result)
 
     def value(self, value: Any, seen: Seen) -> Any:
