@@ -9,6 +9,7 @@
 #include "failure.h"
 #include "fakes.h"
 #include "global_state.h"
+#include "operations.h"
 #include "program.h"
 #include "tensor_spec.h"
 #include "torch_state.h"
@@ -247,7 +248,12 @@ PyObject* look_up(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return found.release();
 }
 
+PyObject* get_has_begun(PyObject*, PyObject* local) {
+  return PyBool_FromLong(has_begun(local));
+}
+
 PyMethodDef module_methods[] = {
+    {"has_begun", get_has_begun, METH_O, "Whether a threading.local was made for this thread already."},
     {"know_numpy", know_numpy, METH_VARARGS,
      "know_numpy(variable, describe, /)\n--\n\nSays where NumPy has its settings for errors."},
     {"numpy_errors", numpy_errors, METH_NOARGS,

@@ -101,7 +101,7 @@ class Lifetimes(Part):
             )
 
     def may_have_dropped(self) -> bool:
-        """Whether a change so far may have let go of an object: of one that holds others, or is referred to."""
+        """Whether a change so far may have let go of an object that holds others, or is referred to."""
         world = self.world
         if world.writes.calls or world.classes.views or world.iterators.advanced():
             return True

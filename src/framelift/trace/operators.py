@@ -73,7 +73,7 @@ class Operators(Part):
             if symbols and not tensors:
                 return self.compute(fn, operands)
             if tensors and fn in GRAPH_OPERATORS:
-                if world.recorder.subclasses.classes:
+                if world.recorder.subclasses.are_programs:
                     found = world.overrides.operate(fn, operands)
                     if found is not MISSING:
                         return found
@@ -85,7 +85,7 @@ class Operators(Part):
         for operand in operands:
             if type(operand) in ABSTRACT:
                 return world.abstract(operand).operate(fn, operands)
-        if fn in METHODS and world.recorder.subclasses.classes:
+        if world.recorder.subclasses.are_programs and fn in METHODS:
             found = world.overrides.operate(fn, operands)
             if found is not MISSING:
                 return found
