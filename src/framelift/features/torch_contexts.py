@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.amp.autocast_mode as autocast_mode
 import torch.autograd.grad_mode as grad_mode
+import torch.fx.traceback
 from torch.autograd.profiler import record_function
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
@@ -19,6 +21,7 @@ from framelift.core.breaks import Break
 from framelift.graph.contexts import Entered, InState, ModeStandIn, WithoutAutocast
 from framelift.graph.torch_flags import SETTERS, autograd, disable_saved_tensors_hooks, set_deterministic
 from framelift.interpreter.pending import opened
+from framelift.trace.bodies import interpret
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, interpreted
 
@@ -84,6 +87,10 @@ def serve_enter_range(f: TraceFrame, self: Any) -> Any:
 for _decorator in (grad_mode.set_grad_enabled, grad_mode._force_original_view_tracking):
     # which makes a function: one that is not interpreted would seem to be from outside
     _frame.set_decision(_decorator.__call__.__code__, _frame.SKIP, _frame.INTERPRET)
+
+
+# Annotations of nodes: torch keeps them in a dictionary, where `Places.annotation` looks.
+interpret(inspect.unwrap(torch.fx.traceback.annotate), torch.fx.traceback.annotate_fn)
 
 
 # ---- torch function modes

@@ -158,8 +158,8 @@ def idle(reference: Any) -> None:
 
 
 class Callbacks(Part):
-    """What is to be called when an object that a reference of the trace's refers to has gone. Only the reference
-    that the region makes calls it."""
+    """What is called when that is gone to which a reference of the trace's refers. Only the reference that
+    the region makes calls it."""
 
     def start(self) -> None:
         self.of: dict[int, Any] = {}

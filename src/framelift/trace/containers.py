@@ -255,7 +255,7 @@ class Containers(Part):
         if self.world.inputs.is_opaque(iterator):
             refuse(breaks.OUTSIDE_ITERATOR, f"a {type(iterator).__qualname__}")
         self.world.classes.special_of_c(type(iterator), "__next__")
-        if self.world.recorder.builder.symbols is not None:
+        if self.world.may_have_symbols:
             return self.world.calls.called_with_symbols(next, NEXT, [iterator, MISSING], {})
         return native(next, iterator, MISSING)
 

@@ -101,7 +101,7 @@ class Lifetimes(Part):
             )
 
     def may_have_dropped(self) -> bool:
-        """Whether a change so far may have let go of an object that holds others, or is referred to."""
+        """Whether a change may have let go of an object: of one that holds others, or is referred to."""
         world = self.world
         if world.writes.calls or world.classes.views or world.iterators.advanced():
             return True
@@ -114,9 +114,10 @@ class Lifetimes(Part):
         for view in (*world.attributes.views.values(), *world.scopes.views.values()):
             own = view.outside if type(view.outside) is dict else own_dictionary(view.outside)
             changes = view.changes()
-            if changes and own is None:  # it has slots only
+            if own is not None:
+                gone += [own[name] for name, _ in changes if name in own]
+            elif changes:  # it has slots only
                 return True
-            gone += [own[name] for name, _ in changes if name in own]
         for change in filter(None, map(change_of, world.containers.shadows.values())):
             outside, shadow = change.shadow.outside, change.shadow.shadow
             if not issubclass(type(outside), HOLDING) or shadow is None:

@@ -83,6 +83,10 @@ CONVERSIONS = frozenset({int, float})
 """What C makes numbers of tensors with, though it takes no symbol for one."""
 
 
+NUMBERS_OF_OBJECTS = CONVERSIONS | {operator.index}
+"""What asks an object for a number."""
+
+
 def is_number(args: list[Any]) -> bool:
     """Whether the only argument is a tensor that a number can be made of, and no truth value."""
     return len(args) == 1 and type(args[0]) is FakeTensor and args[0].dtype is not torch.bool
@@ -243,9 +247,13 @@ class NativeCalls(Part):
             args = list(args)
             if (found := call_with_abstract(world, fn, args, kwargs)) is not MISSING:
                 return found
-        if fn in CONVERSIONS and len(args) == 1 and type(given_one := opened(args[0])) in ABSTRACT:
-            args = [world.abstract(given_one).number(given_one)]
-        if world.recorder.builder.symbols is not None or world.inputs.dynamism.may_vary:
+        if fn in NUMBERS_OF_OBJECTS and len(args) == 1 and not kwargs:
+            given_one = opened(args[0])
+            if type(given_one) in ABSTRACT and fn in CONVERSIONS:
+                args = [world.abstract(given_one).number(given_one)]
+            elif (number := world.operators.given_by_method(fn, given_one)) is not MISSING:
+                return number
+        if world.may_have_symbols:
             if rule.with_symbols is not None:
                 given = list(args)
                 if (found := rule.with_symbols(world, fn, given, kwargs)) is not MISSING:
@@ -329,7 +337,7 @@ class NativeCalls(Part):
         of_abc = getattr(fn, "__module__", None) == "_abc" and bool(args) and not world.created.has(args[0])
         if of_abc and fn.__name__ == "_abc_register":
             refuse(breaks.EFFECT, f"a class is registered with {args[0].__qualname__}")
-        if world.recorder.builder.symbols is not None:
+        if world.may_have_symbols:
             result = self.called_with_symbols(fn, rule, args, kwargs)
         else:
             result = native(fn, *args, **kwargs) if kwargs else world.set_order.call(fn, args)
@@ -347,6 +355,14 @@ class NativeCalls(Part):
         try:
             with data_dependence():
                 return native(fn, *args, **kwargs) if kwargs else self.world.set_order.call(fn, args)
+        finally:
+            self.passes_numbers = before
+
+    def handed_on(self, fn: Any, *args: Any) -> Any:
+        """A call by C that gives what it is given by what it calls."""
+        before, self.passes_numbers = self.passes_numbers, self.world.may_have_symbols
+        try:
+            return native(fn, *args)
         finally:
             self.passes_numbers = before
 
@@ -432,8 +448,7 @@ class NativeCalls(Part):
         if cls in ATOMS and cls is not type:
             return value
         if cls in C_CALLABLES:
-            has_symbols = self.world.recorder.builder.symbols is not None
-            escapes = self.world.set_order.disordered or (is_called and has_symbols)
+            escapes = self.world.set_order.disordered or (is_called and self.world.may_have_symbols)
             if not escapes and self.stays_inside(value, cls):
                 return value
         elif cls not in BY_TYPE and cls not in (functools.partial, MethodWrapperType):

@@ -6,6 +6,8 @@ import collections
 import contextlib
 import operator
 import re
+import sys
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -27,9 +29,10 @@ from framelift.trace.classes import is_checked_by_class, protocols_in
 from framelift.trace.comparisons import COMPARING
 from framelift.trace.containers import SIZED
 from framelift.trace.late_texts import FORMATTING, OF_VALUES
-from framelift.trace.materialize import ATOMS, Seen
+from framelift.trace.machine import calls_back
+from framelift.trace.materialize import ATOMS, Seen, SeenByTorch
 from framelift.trace.part import Part
-from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE
+from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, is_ordinary
 
 GRAPH_OPERATORS = frozenset(
     {*IN_PLACE, *IN_PLACE.values()}
@@ -54,6 +57,34 @@ JOINING = frozenset({operator.add, operator.iadd, operator.mul, operator.imul})
 MERGING = frozenset({dict.update, operator.or_, operator.ior})
 """Operations that move the values of dictionaries without looking at them."""
 DICTIONARIES = (dict, collections.OrderedDict, collections.defaultdict)
+
+
+ASKING: dict[Any, tuple[str, ...]] = {
+    **{len: ("__len__",), bool: ("__bool__", "__len__"), operator.index: ("__index__",)},
+    **{int: ("__int__",), float: ("__float__",)},
+}
+"""Function that gives a number -> the methods that it asks an object for it, in this order."""
+KINDS: dict[Any, tuple[type, ...]] = dict.fromkeys((len, int, operator.index), (int, torch.SymInt))
+KINDS |= {float: (float, torch.SymFloat), bool: (bool, torch.SymBool)}
+"""Function -> the types of what a method has to give."""
+
+
+class Giving:
+    """An object with an answer of which C says what is wrong with it."""
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    def give(self) -> Any:
+        return self.given
+
+    __len__ = __bool__ = __index__ = __int__ = __float__ = give
+
+
+def is_of_program(value: Any) -> bool:
+    """Whether a value may be of a class of the program's, with methods that C calls."""
+    cls = type(value)
+    return cls not in SYMBOLIC and cls is not FakeTensor and is_ordinary(cls)
 
 
 class Operators(Part):
@@ -175,7 +206,8 @@ class Operators(Part):
                 return left
             if fn is not operator.add and type(left) is int and type(right) in SEQUENCES:
                 return right * left
-        shown: list[Seen] = [{} for _ in operands]
+        keeps_symbols = self.is_done_by_methods(operands)
+        shown: list[Seen] = [SeenByTorch() if keeps_symbols else {} for _ in operands]
         prepared = list(map(self.world.materialize.value, operands, shown))
         if self.world.set_order.sources:
             self.world.set_order.check(fn, prepared)
@@ -190,13 +222,44 @@ class Operators(Part):
                 self.world.set_order.refuse_in(seen)
         return self.world.set_order.call(fn, prepared)
 
+    def is_done_by_methods(self, operands: tuple[Any, ...]) -> bool:
+        """Whether an operand is a number that varies, and the other one the program's own object: C hands the
+        number on to what its class has for the operator."""
+        if self.world.recorder.builder.symbols is None or len(operands) != 2:
+            return False
+        left, right = operands if type(operands[0]) in SYMBOLIC else operands[::-1]
+        return type(left) in NUMBERS and is_of_program(right)
+
     @acts_for_program
     def length(self, value: Any) -> int:
         if type(value) in SIZED:
             return len(value)
         if type(value) in ABSTRACT:
             return self.world.abstract(value).length(value)
-        return native(len, self.world.materialize.shallow(value))
+        given = self.given_by_method(len, value)
+        return native(len, self.world.materialize.shallow(value)) if given is MISSING else given
+
+    def is_length(self, given: Any) -> bool:
+        if type(given) is int:
+            return 0 <= given <= sys.maxsize
+        return self.truth(self.apply(operator.ge, given, 0))
+
+    @calls_back
+    @acts_for_program
+    def given_by_method(self, fn: Any, value: Any) -> Any:
+        """What a method of the program's class gives where a function of C asks it for a number, which may be
+        one that varies. MISSING: C asks."""
+        world = self.world
+        if not world.may_have_symbols or not is_of_program(value):
+            return MISSING
+        methods = (world.classes.attribute(type(value), name) for name in ASKING[fn])
+        method = next((found for found in methods if found is not MISSING), MISSING)
+        if type(method) is not FunctionType:
+            return MISSING
+        given = opened(world.calls.invoke(method, value))
+        if type(given) in KINDS[fn] and (fn is not len or self.is_length(given)):
+            return given
+        return fn(type(type(value).__name__, (Giving,), {})(world.materialize.for_c(given)))
 
     @acts_for_program
     def truth(self, value: Any) -> bool:
@@ -228,8 +291,12 @@ class Operators(Part):
             return bool(value)
         if cls in ABSTRACT:
             return self.world.abstract(value).truth(value)
-        if all(self.world.classes.attribute(cls, name) is MISSING for name in ("__bool__", "__len__")):
+        asked = [name for name in ASKING[bool] if self.world.classes.attribute(cls, name) is not MISSING]
+        if not asked:
             return True
+        given = self.given_by_method(bool if asked[0] == "__bool__" else len, value)
+        if given is not MISSING:
+            return self.truth_of_symbol(given) if type(given) in SYMBOLIC else bool(given)
         return native(bool, self.world.materialize.shallow(value))
 
     def truth_of_tensor(self, value: FakeTensor) -> bool:
