@@ -327,7 +327,7 @@ class NativeCalls(Part):
                 self.ran_as_it_is = fn.__qualname__
             if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
                 refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
-        if world.recorder.subclasses.classes:
+        if world.recorder.subclasses.are_programs:
             found, args = world.overrides.given_to_c(fn, args)
             if found is not MISSING:
                 return found
