@@ -219,6 +219,7 @@ _Sizes: TypeAlias = tuple[int | torch.SymInt, ...]
 def know_numpy(variable: Any, describe: Any, /) -> None:
     """Says where NumPy has its settings for errors: in a context variable, and what describes them."""
 
+def lie_apart(left: Any, right: Any, /) -> bool: ...
 def numpy_errors() -> tuple[str, ...] | None:
     """What NumPy does about each kind of floating-point error; None if it is not known."""
 

@@ -95,6 +95,18 @@ PROGRAMS: dict[str, Program] = {
         "class Options:\n    @property\n    def factor(self):\n        return 2\n\noptions = Options()\n\n"
         "def scale(x):\n    return x * options.factor\n",
     ),
+    "the state of a descriptor": program(
+        ONE,
+        ("helper", "Factor(2)", "Factor(3)"),
+        "class Factor:\n    def __init__(self, n):\n        self.n = n\n\n"
+        "    def __get__(self, obj, owner):\n        return self.n\n\n"
+        "class Options:\n    factor = Factor(2)\n\ndef scale(x):\n    return x * Options().factor\n",
+    ),
+    "a function of C in the place of another": program(
+        ONE,
+        ("helper", "math.cbrt = math.cbrt", "math.cbrt = math.exp2"),
+        "import math\n\nmath.cbrt = math.cbrt\n\ndef scale(x):\n    return x * math.cbrt(8.0)\n",
+    ),
     "a member of an enumeration": program(
         ONE,
         ("helper", "A = 2", "A = 3"),

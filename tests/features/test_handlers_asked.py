@@ -4,6 +4,7 @@ hooks, comparisons by functions of `operator`.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -95,6 +96,38 @@ def test_handlers_are_asked_what_they_are_asked_eagerly(fn: Callable[..., Any], 
     compiled = framelift.compile(program, backend="eager", isolate_recompiles=True)
     expected = run(program)
     assert [run(compiled), run(compiled)] == [expected, expected]
+
+
+SIZED: dict[str, Callable[[Any], Any]] = {
+    "a number of a size": lambda x: (x + 1, x.shape[0] * 2),
+    "a size alone": lambda x: x.shape[0] * 2,
+    "a stride": lambda x: (x * 2, x.stride(0) + x.stride(1)),
+    "behind a break": lambda x: (n := x.shape[0] + 1, told(n), n * x.shape[1]),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("how", ["class", "mode around", "mode inside"])
+@pytest.mark.parametrize("name", SIZED)
+def test_nobody_is_asked_for_the_sizes_that_vary(name: str, how: str, dynamic: bool | None) -> None:
+    def program(x: Any) -> Any:
+        if how == "mode inside":
+            with Asking():
+                told("inside")
+                return SIZED[name](x)
+        return SIZED[name](x)
+
+    def run(call: Callable[..., Any], size: int) -> Any:
+        ASKED.clear()
+        x = torch.arange(3.0 * size).reshape(3, size).t()
+        x = x.as_subclass(Asked) if how == "class" else x
+        with Asking() if how == "mode around" else contextlib.nullcontext():
+            found = call(x)
+        return list(ASKED), found[1:] if isinstance(found, tuple) else found
+
+    compiled = framelift.compile(program, backend="eager", dynamic=dynamic)
+    for size in (2, 3, 4, 5):
+        assert run(compiled, size) == run(program, size)
 
 
 @pytest.mark.parametrize("device", [None, "cpu"])

@@ -142,6 +142,61 @@ def test_what_fakes_do_not_look_at_fails_though(name: str) -> None:
         assert compiled(X) == fn(X)
 
 
+# ---- on constants
+
+FAILURES = (RuntimeError, IndexError)
+FAILING_ALWAYS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "a class below zero": lambda x: functional.one_hot(torch.tensor(-7)),
+    "a class beyond, unused": lambda x: (functional.one_hot(torch.tensor([1, 9]), 3), x)[1],
+    "a class of a size": lambda x: functional.one_hot(torch.tensor(x.shape[0] - 9)),
+    "an index": lambda x: torch.arange(3)[torch.tensor([5])] + x.sum(),
+    "a store": lambda x: torch.zeros(3).index_add_(0, torch.tensor([5]), torch.ones(1)) + x.sum(),
+    "a division": lambda x: torch.tensor(3) // 0 + x,
+    "a decomposition": lambda x: torch.linalg.cholesky(-torch.eye(2)) + x.sum(),
+    "a draw": lambda x: torch.bernoulli(torch.tensor([2.0])) + x.sum(),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("catches", [False, True])
+@pytest.mark.parametrize("name", FAILING_ALWAYS)
+def test_on_constants_it_fails_when_it_is_called(name: str, catches: bool, backend: str) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        x.add_(torch.rand(()))
+        try:
+            return FAILING_ALWAYS[name](x)
+        except FAILURES if catches else KeyError as error:
+            return type(error), str(error).partition("\n")[0], torch.rand(2)
+
+    compiled = framelift.compile(fn, backend=backend)
+    for size in (3, 4, 5):
+        results = []
+        for run in (fn, compiled):
+            torch.manual_seed(size)
+            x = torch.ones(size)
+            try:
+                found = run(x)
+            except FAILURES as error:
+                found = type(error), str(error).partition("\n")[0]
+            results.append((found, x, torch.rand(1)))
+        alike(*results)
+
+
+def test_constants_that_do_not_fail_stay_in_the_graph() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        rows = torch.arange(3)[torch.tensor([2, 0])]
+        return x[rows] + functional.one_hot(torch.tensor([1, 0]), 3) + torch.bernoulli(torch.full((3,), 0.5))
+
+    for backend in ("eager", "aot_eager"):
+        compiled = framelift.compile(fn, backend=backend)
+        for _ in range(2):
+            results = []
+            for run in (fn, compiled):
+                torch.manual_seed(0)
+                results.append((run(X), torch.rand(1)))
+            alike(*results)
+
+
 # ---- in bodies
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import importlib
+import itertools
 import linecache
 import pickle
 import re
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 import torch.fx
+import torch.fx.traceback
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import create_op_support
@@ -393,6 +395,113 @@ def test_it_is_split_by_module():
     parts = split_module(graph, graph, part)
     assert len(layers) == 3
     torch.testing.assert_close(parts(*inputs), expected)
+
+
+def test_inputs_come_before_all_calls():
+    """As torch.fx has it: passes put what they add behind the last placeholder."""
+
+    def fn(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return torch.rand(3) + x
+
+    (graph,) = captured(fn, torch.ones(3))
+    kinds = [node.op == "placeholder" for node in graph.graph.nodes]
+    assert kinds == sorted(kinds, reverse=True)
+
+
+def test_parts_of_a_split_graph_are_given_the_sizes_that_they_use():
+    """How serving engines cut a graph at an operator, to compile the pieces for a size."""
+
+    def pieces(graph, inputs):
+        cut = itertools.accumulate(node.target is torch.softmax for node in graph.graph.nodes)
+        part = dict(zip(graph.graph.nodes, cut, strict=True))
+        split = split_module(graph, graph, part.__getitem__, keep_original_order=True)
+        for piece in split.children():
+            given = [node.meta["example_value"] for node in piece.graph.find_nodes(op="placeholder")]
+            found.append([type(each) for each in given].count(torch.SymInt))
+        return split.forward
+
+    def fn(x):
+        y = torch.softmax(x.sin(), 0)
+        return y.view(x.shape[0] * 2, -1)
+
+    found: list[int] = []
+    compiled = framelift.compile(fn, backend=pieces, dynamic=True)
+    for n in (5, 6):
+        x = torch.randn(n, 4)
+        torch.testing.assert_close(compiled(x), fn(x))
+    assert found == [2, 2]
+
+
+LAYER = {"layer": 1}
+
+
+@torch.fx.traceback.annotate_fn({"inner": "f"})
+def annotated(x):
+    return x.cos()
+
+
+def with_annotations(x):
+    x = x * 2
+    with torch.fx.traceback.annotate(LAYER):
+        x = annotated(x.sin())
+        with torch.fx.traceback.annotate({"layer": 2}):
+            x = torch.cond(x.sum() > 0, lambda y: y.tan(), lambda y: y.exp(), (x,))
+    return x + 1
+
+
+def test_calls_have_the_programs_annotations():
+    (graph,) = captured(with_annotations, torch.ones(3))
+    modules = [each for each in graph.modules() if isinstance(each, torch.fx.GraphModule)]
+    by_target = {
+        str(getattr(node.target, "__name__", node.target)): node.meta.get("custom")
+        for each in modules
+        for node in calls(each)
+    }
+    assert by_target["sin"] == {"layer": 1} and by_target["cos"] == {"layer": 1, "inner": "f"}
+    assert by_target["tan"] == by_target["exp"] == by_target["cond"] == {"layer": 2}
+    assert by_target["mul"] is by_target["add"] is None
+    assert "custom" not in torch.fx.traceback.current_meta
+
+
+def test_annotations_are_read_anew_when_they_change(monkeypatch):
+    kept = framelift.testing.EagerAndRecordGraphs()
+    compiled, x = framelift.compile(with_annotations, backend=kept), torch.ones(3)
+    for layer in (1, 1, 7):
+        monkeypatch.setitem(LAYER, "layer", layer)
+        compiled(x)
+    named = [node.meta["custom"] for graph in kept.graphs for node in calls(graph) if node.target == "sin"]
+    assert named == [{"layer": 1}, {"layer": 7}]
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_annotations_reach_a_compiler_of_torchs(fullgraph):
+    made: list[torch.fx.GraphModule] = []
+
+    def keep(graph, inputs):
+        made.append(graph)
+        return graph.forward
+
+    def backend(graph, inputs):
+        return aot_module_simplified(graph, inputs, fw_compiler=keep)
+
+    def fn(x):
+        with torch.fx.traceback.annotate({"stage": 0}):
+            x = x.sin()
+            if not fullgraph:
+                framelift.graph_break()
+            x = x.cos()
+        return x.tan()
+
+    x = torch.ones(3)
+    torch.testing.assert_close(framelift.compile(fn, backend=backend, fullgraph=fullgraph)(x), fn(x))
+    found = {node.target: node.meta.get("custom") for graph in made for node in calls(graph)}
+    aten = torch.ops.aten
+    assert found == {
+        aten.sin.default: {"stage": 0},
+        aten.cos.default: {"stage": 0},
+        aten.tan.default: None,
+    }
 
 
 def test_it_is_partitioned():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -125,8 +126,10 @@ WITHIN_OPERATORS = {"checkpoint of vmap", "transform in a branch"}
 
 
 @pytest.mark.parametrize("requires_grad", [False, True])
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in WITHIN_OPERATORS])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_graph_calls_only_what_torch_knows(name, requires_grad):
+    if requires_grad and name in WITHIN_OPERATORS:
+        pytest.skip("torch differentiates the operator itself, and its own form would give other gradients")
     fn = PROGRAMS[name]
     requires_grad = (requires_grad or name in ("hook", "checkpoint")) and name not in NOT_DIFFERENTIATED
     x, y = given(requires_grad), given(requires_grad)
@@ -136,6 +139,9 @@ def test_a_graph_calls_only_what_torch_knows(name, requires_grad):
         assert not module.startswith("framelift"), node.format_node()
         if node.op.startswith("call"):
             assert __file__ in node.meta["stack_trace"], node
+        for called, function in node.meta.get("source_fn_stack", ()):
+            module = getattr(function, "__module__", None) or ""
+            assert not module.startswith("framelift"), (node, called, function)
     graph.graph.lint()
     text = graph.print_readable(print_output=False)
     assert "framelift" not in text.replace(__file__, "")  # the checkout may be called that
@@ -175,9 +181,22 @@ def test_a_batch_is_begun_and_ended_by_torchs_functions():
     assert calls[2].meta["example_value"].shape == (3,)
 
 
+@pytest.mark.parametrize("name", ["grad", "vjp", "jvp", "grad of each"])
+def test_what_a_form_computes_says_what_it_is(name):
+    """Passes over graphs ask each tensor for its shape and dtype."""
+    switches = re.compile("nesting|hooks|allowed|enabled|dual_level|decompositions|__enter__|__exit__")
+    for node in all_nodes(captured(PROGRAMS[name], given(False))[1]):
+        if node.op.startswith("call") and not switches.search(str(node.target)):
+            assert node.meta["example_value"] is not None, node.format_node()
+            assert node.meta["source_fn_stack"][-1][0] == node.name
+
+
 def test_operators_of_torchs_have_their_bodies():
     _, graph = captured(PROGRAMS["checkpoint"], given(True))
     (call,) = graph.graph.find_nodes(op="call_function", target=tag_activation_checkpoint)
+    assert call.meta["source_fn_stack"] == [(call.name, tag_activation_checkpoint)]
+    in_body = [node.meta["source_fn_stack"] for node in all_nodes(graph) if node.target == "sin"]
+    assert in_body == [[(call.name, tag_activation_checkpoint), ("sin", "sin")]]
     assert call.args[0].target == "wrap_body_0" and call.kwargs == {"use_reentrant": False}
     _, graph = captured(PROGRAMS["nested region"], given(False))
     calls = graph.graph.find_nodes(op="call_function", target=invoke_subgraph)

@@ -690,6 +690,12 @@ def test_two_names_for_one_list() -> None:
     changes(lambda x, a, b: (x + 1, a.append(2), len(b)), X, [1], [1], to=lambda x, a, b: (x, a, a))
 
 
+def test_two_names_for_one_list_become_two_lists() -> None:
+    one = [1, 2]
+    changes(lambda x, a, b: (x + 1, a.append(7), b[-1]), X, one, one, to=lambda x, a, b: (x, [1, 2], [1, 2]))
+    changes(lambda x, a, b: (x + 1, a.add(7), 7 in b), X, {1}, {1}, to=lambda x, a, b: (x, a, a))
+
+
 def test_lists_that_are_only_read_may_become_one() -> None:
     leaves(lambda x, a, b: x + a[0] + b[0], X, [1], [1], to=lambda x, a, b: (x, a, a))
 

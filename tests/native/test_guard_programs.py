@@ -11,6 +11,7 @@ import sys
 import types
 import weakref
 
+import numpy as np
 import pytest
 import torch
 
@@ -706,6 +707,18 @@ def test_same_as():
     a, b = Plain(), Plain()
     assert same.holds(a, a) and not same.holds(a, b)
     assert different.holds(a, b) and not different.holds(a, a)
+
+
+def test_apart():
+    case = Case(node(g.ACCESS_ARG, 0), node(g.ACCESS_ARG, 1, (g.CHECK_APART, 0)))
+    base, others = np.arange(12.0), torch.arange(12.0)
+    values = [base, base[:4], base[4:], base[3:5], base[:0], base[8:4:-1], base.reshape(3, 4)[:, 1:3]]
+    values += [others, others[:6], others[6:], others.numpy()[4:7], others[:0], torch.ones(3, device="meta")]
+    for a in values:
+        for b in values:
+            ours = [x.numpy() if isinstance(x, torch.Tensor) and not x.is_meta else x for x in (a, b)]
+            overlap = all(isinstance(x, np.ndarray) for x in ours) and np.may_share_memory(*ours)
+            assert case.holds(a, b) is g.lie_apart(a, b) is not overlap, (a, b)
 
 
 # ---- programs ----

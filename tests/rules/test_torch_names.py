@@ -36,6 +36,17 @@ trees.tree_flatten([]); _C._x.y(); nn.Module._call_impl; torch.nn.__version__; F
     }
 
 
+def test_names_of_other_versions_are_known_by_what_looks_for_them() -> None:
+    source = """
+import torch.compiler
+from torch import _C as core
+if hasattr(torch.compiler, "_of_another_version") and hasattr(core, "_x"):
+    torch.compiler._of_another_version()
+"""
+    tree = torch_names.ast.parse(source)
+    assert set(torch_names.names_looked_for(tree)) == {"torch.compiler._of_another_version", "torch._C._x"}
+
+
 @pytest.mark.parametrize("name", ["torch._C._not_there", "torch._not_there.x", "torch.nn.Module._not_there"])
 def test_what_is_not_there_is_missing(name: str) -> None:
     assert not torch_names.is_there(name)

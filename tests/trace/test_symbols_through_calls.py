@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
 import dataclasses
 import enum
 import functools
+import heapq
 import itertools
 import math
 import operator
@@ -226,6 +228,89 @@ def told_apart(x):
     return x + 1, n is None, n == "a", n != None, type(n) is int, isinstance(n, (int, str))  # noqa: E711
 
 
+class Batch:
+    """Methods that C asks for numbers, and those by which it does what an operator says."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x = x
+
+    @property
+    def rows(self) -> int:
+        return self.x.shape[0]
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __int__(self) -> int:
+        return self.rows * 2
+
+    def __index__(self) -> int:
+        return self.rows + 1
+
+    def __float__(self) -> float:
+        return self.rows / 2
+
+    def __abs__(self) -> int:
+        return self.rows
+
+    def __neg__(self) -> int:
+        return -self.rows
+
+    def __round__(self, digits: Any = None) -> int:
+        return self.rows
+
+    def __floor__(self) -> int:
+        return self.rows
+
+    def __divmod__(self, by: int) -> tuple[int, int]:
+        return self.rows // by, self.rows % by
+
+    def __add__(self, other: Any) -> Any:
+        return self.rows + other if isinstance(other, int) else NotImplemented
+
+    def __radd__(self, other: int) -> int:
+        return self.rows + other
+
+    def __getattr__(self, name: str) -> Any:
+        return self.rows * len(name)
+
+
+@program
+def numbers_of_objects(x):
+    batch = Batch(x)
+    many = [*map(len, [batch, x, x[1:]])], int(batch), operator.index(batch), float(batch)
+    return x + len(batch) + sum([batch, batch]), many, bool(batch), not batch, 1 if batch else 2
+
+
+@program
+def operators_of_objects(x):
+    batch, n = Batch(x), x.shape[0]
+    around = abs(batch), -batch, round(batch), math.floor(batch), divmod(batch, 3)
+    return x + batch.abc, around, batch + 1, 1 + batch, batch + n, n + batch
+
+
+@program
+def reduced_objects(x):
+    return x + functools.reduce(lambda total, batch: total + batch.rows, [Batch(x), Batch(x)], 0)
+
+
+@program
+def bits(x):
+    n = x.shape[0]
+    return x * (n & 3) + (n ^ 9) + ((n | 8) & (n - 1)), n & -2 ^ 5
+
+
+@program
+def places_in_order(x):
+    n = x.shape[0]
+    found = bisect.bisect([1, 3, 100], n), bisect.bisect_left([(1, n), (2, n)], (2, n))
+    heap = [(100, "c"), (200, "b")]
+    heapq.heappush(heap, (n, "a"))
+    kept = [1, 100]
+    bisect.insort(kept, n, key=lambda size: -size, lo=1)
+    return x * heap[0][0] + found[0], found, heapq.nsmallest(2, heap), heapq.heappop(heap), kept
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -247,6 +332,11 @@ def test_a_third_size_does_not_compile_again(name: str, dynamic: bool | None, ba
     "fn",
     [
         lambda x: x + 1 if x.shape[0] in (7, 9) else x - 1,
+        lambda x: x + 1 if x.shape[0] in [7, 2 * x.shape[0], 9, x.shape[0] // 2 + 5] else x - 1,
+        lambda x: x + 1 if x.shape[0] & 6 == 4 or x.shape[0] ^ 3 > 20 else x - 1,
+        lambda x: x + bisect.bisect([4, 8, 16], x.shape[0]),
+        lambda x: x + heapq.nlargest(2, [9, x.shape[0], 7])[1],
+        lambda x: x + (1 if Batch(x[9:]) else 2) + len(Batch(x)),
         lambda x: x + sorted([x.shape[0], 8])[0],
         lambda x: x + (1 if tuple(x.shape) == (9, 4) else 2),
         lambda x: x + {9: 1}.get(x.shape[0], 2),
@@ -279,6 +369,42 @@ def test_an_iterator_is_drained_once() -> None:
     compiled = framelift.compile(fn, backend="eager", dynamic=True, isolate_recompiles=True)
     for n in SIZES:
         alike(fn(torch.ones(n, 4)), compiled(torch.ones(n, 4)))
+
+
+def test_a_size_that_is_one_of_several_has_one_capture() -> None:
+    compiled = framelift.compile(
+        lambda x: x * 2 if x.shape[0] in (9, 16) else x - 1, backend="eager", dynamic=True
+    )
+    for n in (9, 16, 25, 36):
+        alike(compiled(torch.ones(n)), torch.full((n,), 2.0 if n in (9, 16) else 0.0))
+    assert captures(compiled) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("__len__", "x"),
+        ("__len__", -3),
+        ("__len__", 1.5),
+        ("__bool__", 1),
+        ("__int__", 2.5),
+        ("__float__", 1),
+    ],
+)
+def test_what_an_object_gives_for_a_number_may_be_none(name: str, given: Any) -> None:
+    """The error is Python's, also where numbers may vary."""
+    asking = {"__len__": len, "__bool__": bool, "__int__": int, "__float__": float}[name]
+
+    def fn(x, n):
+        thing = type("Thing", (), {name: lambda self: n if n == 0 else given})()
+        try:
+            return x + 1, asking(thing)
+        except (TypeError, ValueError) as error:
+            return x + n, str(error)
+
+    compiled = framelift.compile(fn, backend="eager")
+    for n in (3, 4, 5):
+        alike(compiled(torch.ones(n), n), fn(torch.ones(n), n))
 
 
 def test_the_bounds_between_which_an_item_is_looked_for_may_vary() -> None:

@@ -151,9 +151,17 @@ def test_a_branch_for_one_value_is_no_sign_that_a_definite_one_is_needed() -> No
     assert counted(fn, calls) == 3
 
 
-def test_what_needs_a_definite_value_each_time_is_a_constant_at_once() -> None:
-    compiled = framelift.compile(lambda x, n: x + len(range(n)), backend="eager")
-    for n in (3, 4, 5, 6, 7):
-        compiled(torch.ones(n), n)
-    dynamism = compiled._framelift_context.state_of(compiled.__wrapped__.__code__).dynamism
-    assert dynamism.fixed == {"n"}
+def test_what_is_definite_for_some_values_varies_for_others() -> None:
+    def fn(x, n):
+        return x + len(range(n)) if n > 10 else x * n
+
+    calls = [(torch.ones(size), n) for size, n in ((3, 12), (4, 20), (5, 11), (6, 14))]
+    assert counted(fn, calls) == 4
+    assert counted(fn, [*calls, *((torch.ones(size), size) for size in (3, 4, 5, 6, 7))]) == 5
+
+
+def test_members_of_a_few_values_are_compared_and_no_definite_value_is_needed() -> None:
+    def fn(x, n):
+        return x + 1 if n == 8 else x + 2 if n == 3 else x * n
+
+    assert counted(fn, [(torch.ones(2), n) for n in (5, 8, 3, 12, 1, 7, 20, 8, 3)]) == 4

@@ -173,7 +173,7 @@ def check_option(option: str, value: Any) -> None:
 
     kind = inductors.get_type(option)
     if typing.get_origin(kind) is None and not isinstance(value, kind):
-        known, given = type(inductors.shallow_copy_dict()[option]).__name__, type(value).__name__
+        known, given = type(getattr(inductors, option)).__name__, type(value).__name__
         raise UserError(f"Unexpected type of attr {option}, got {given} should be {known}")
 
 

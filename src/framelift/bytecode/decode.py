@@ -166,12 +166,10 @@ def slot_names(code: CodeType) -> list[str]:
     return [*code.co_varnames, *cells, *code.co_freevars]
 
 
-def is_in_loop(code: CodeType, at: int) -> bool:
-    """Whether an instruction may be run several times in one call."""
-    found = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG")]
-    place = found[at].offset
-    jumps = [each for each in found if each.opcode in JUMPS and each.argval <= each.offset]
-    return any(jump.argval <= place <= jump.offset for jump in jumps)
+def loops(code: CodeType) -> list[tuple[int, int]]:
+    """The stretches of offsets that jumps lead back over."""
+    jumps = [each for each in dis.get_instructions(code) if each.opcode in JUMPS]
+    return [(jump.argval, jump.offset) for jump in jumps if jump.argval <= jump.offset]
 
 
 JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})

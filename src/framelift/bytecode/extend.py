@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any
 
-from framelift.bytecode.decode import parse_exception_table, slot_names, version
+from framelift.bytecode.decode import loops, parse_exception_table, slot_names, version
 
 OPS = dis.opmap
 CACHES = version.CACHES
@@ -52,6 +52,7 @@ class Body:
         self.made: weakref.WeakValueDictionary[Any, CodeType] = weakref.WeakValueDictionary()
         """The resume functions' codes that are in use."""
         self.live: list[int] | None = None
+        self.loops: list[tuple[int, int]] | None = None
         self.units = code.co_code
         self.starts: list[int] = []
         """Unit at which each instruction begins; one more for the end."""
@@ -72,6 +73,13 @@ class Body:
         while self.units[at * UNIT] == EXTENDED:
             at += 1
         return at
+
+    def is_in_loop(self, n: int) -> bool:
+        """Whether an instruction may be run several times in one call."""
+        if self.loops is None:
+            self.loops = loops(self.code)
+        place = self.at_unit(n) * UNIT
+        return any(first <= place <= last for first, last in self.loops)
 
     def name(self, n: int) -> str:
         return dis.opname[self.opcodes[n]]

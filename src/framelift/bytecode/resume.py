@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from framelift.bytecode.decode import is_in_loop, version
+from framelift.bytecode.decode import version
 from framelift.bytecode.extend import FREE, Assembler, Body, Label, TooLargeError
 from framelift.bytecode.stack_effects import (
     COPY_OF,
@@ -196,7 +196,7 @@ def stands_in_loop(code: CodeType) -> bool:
     """Whether a resume function, or one that it calls, begins within a loop: the program comes by there with
     other values in one call."""
     origin, called = origin_of(code), called_by(code)
-    begins_there = origin is not None and is_in_loop(origin.body.code, origin.at)
+    begins_there = origin is not None and origin.body.is_in_loop(origin.at)
     return begins_there or (called is not None and stands_in_loop(called.__code__))
 
 

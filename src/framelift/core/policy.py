@@ -198,6 +198,9 @@ MARKS = (
 )
 """Attributes of a function that decide what is done with its calls."""
 
+WRAPPER_ID = "_torchdynamo_wrapper_id"
+"""Whose marks these are, in torch's versions that say so."""
+
 
 def module_name(fn: FunctionType) -> str:
     return fn.__globals__.get("__name__") or ""
@@ -262,9 +265,8 @@ def is_library(fn: FunctionType) -> bool:
 
 def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:
     """(what run mode does, what a trace does) with frames of this code."""
-    marks = vars(fn)
-    if marks.get("_torchdynamo_disable"):
-        return by_torchs_mark(marks), _frame.REFUSE
+    if is_disabled_by_mark(fn):
+        return by_torchs_mark(vars(fn)), _frame.REFUSE
     name = module_name(fn)
     if within(name, IMPORTS):
         return _frame.SKIP_ALL, _frame.LEAF
@@ -280,6 +282,13 @@ def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:
 def gives_a_constant(fn: FunctionType) -> bool:
     """Whether the program says that its result is always the same (`assume_constant_result`)."""
     return bool(vars(fn).get("_dynamo_marked_constant"))
+
+
+def is_disabled_by_mark(fn: FunctionType) -> bool:
+    """Whether the marks that `torch.compiler.disable` leaves are the function's own: `functools.wraps` copies
+    them to what a program puts around one, which may have its code in common with what is not disabled."""
+    marks = vars(fn)
+    return bool(marks.get("_torchdynamo_disable")) and marks.get(WRAPPER_ID, id(fn)) == id(fn)
 
 
 def by_torchs_mark(marks: dict[str, Any]) -> int:
@@ -302,11 +311,13 @@ def hidden_by_torch(fn: FunctionType) -> Callable[..., Any] | None:
         found = fn.__closure__[0].cell_contents
         return found if type(found) is FunctionType else None
     marks = vars(fn)
-    if marks.get("__script_if_tracing_wrapper"):
+    if marks.get("__script_if_tracing_wrapper") and fn.__globals__.get("__name__") == "torch.jit._trace":
         return marks.get("__original_fn")
     original = marks.get("_torchdynamo_orig_callable")
+    if marks.get(WRAPPER_ID, id(fn)) != id(fn):
+        return None  # copied by `functools.wraps`
     if not marks.get("_torchdynamo_disable"):
-        return original if marks.get("_torchdynamo_wrapper_id") == id(fn) else None
+        return original if WRAPPER_ID in marks else None
     is_optimizers = type(original) is FunctionType and within(module_name(original), ("torch.optim",))
     return original if is_optimizers else None
 

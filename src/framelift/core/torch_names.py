@@ -200,32 +200,49 @@ class Use:
 
 @functools.cache
 def used() -> list[Use]:
-    """Every private name in Framelift's sources that can be read from them, in order."""
+    """Every private name in Framelift's sources that can be read from them, in order. One that only some
+    versions of torch have, and that a file looks for before it uses it, is not missed in the others."""
     root = Path(__file__).parents[1]
     found: dict[str, Use] = {}
     for path in sorted(root.rglob("*.py")):
-        for name in names_in(ast.parse(path.read_text(encoding="utf-8"))):
-            found.setdefault(name, Use(name)).files.add(str(path.relative_to(root)))
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        of_others = {name for name in names_looked_for(tree) if not is_there(name)}
+        for name in names_in(tree):
+            if name not in of_others:
+                found.setdefault(name, Use(name)).files.add(str(path.relative_to(root)))
     return sorted(found.values(), key=lambda use: use.name)
 
 
 def names_in(tree: ast.Module) -> Iterator[str]:
-    imported: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                imported[alias.asname or alias.name.partition(".")[0]] = (
-                    alias.name if alias.asname else alias.name.partition(".")[0]
-                )
-                yield from filter(is_private, [alias.name])
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                imported[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-                yield from filter(is_private, [f"{node.module}.{alias.name}"])
+    imported = dict(imports(tree))
+    yield from filter(is_private, (name for _, name in imports(tree)))
     inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and id(node) not in inner:
             yield from filter(is_private, [chain(node, imported)])
+
+
+def names_looked_for(tree: ast.Module) -> Iterator[str]:
+    """The names `x.name` of every `hasattr(x, "name")`."""
+    imported = dict(imports(tree))
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(ast.Name("hasattr"), [owner, ast.Constant(str(name))]):
+                yield from filter(is_private, [f"{chain(owner, imported)}.{name}"])
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """What modules, and what of them, is called in a file, and what it is; `import a.b` calls `a` its own."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.asname or alias.name, alias.name
+                if alias.asname is None:
+                    start = alias.name.partition(".")[0]
+                    yield start, start
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
 
 
 def chain(node: ast.expr, imported: dict[str, str]) -> str:

@@ -36,15 +36,20 @@ from framelift.dispatch.data_checks import with_checks
 from framelift.dispatch.examples import (
     CompilerContext,
     Given,
-    ask_for_sizes,
+    SizeOf,
     fix_floats,
     giving_sizes,
+    giving_sizes_first,
+    note_attributes,
     nothing_changed,
     places_of,
+    put_sizes_first,
     settle_all,
     sharing,
+    sizes_of_inputs,
     sizes_without_node,
     take_sizes,
+    with_sizes_first,
 )
 from framelift.dispatch.extensions import extensions
 from framelift.dispatch.fused_optimizers import name_fused_steps
@@ -232,26 +237,13 @@ def run_for_sizes(
 def run_restarting(
     backend: Backend, graph: Graph, kept: KeptGraph, inputs: list[Any], given: Given, options: dict[str, Any]
 ) -> Any:
-    """Runs a backend, and again if AOTAutograd has noted that it can't make tensors of some floats, or has
-    thrown out a node of the graph that it looks for later."""
-    restarted = False
-    while True:
-        try:
-            return run_in_context(backend, graph, inputs, given, options)
-        except Exception as error:
-            if _frame.interrupted():
-                raise
-            if is_unbound_size(error) and not given.takes_sizes:
-                given = given._replace(takes_sizes=True)
-            elif type(error).__name__ == "TensorifyScalarRestartAnalysis" and not restarted:
-                restarted = True
-            else:
-                raise
-        graph = kept.made_again()
-
-
-def is_unbound_size(error: Exception) -> bool:
-    return type(error) is KeyError and getattr(error.args[0] if error.args else None, "is_Symbol", False)
+    """Runs a backend, and again if AOTAutograd has noted that it can't make tensors of some floats."""
+    try:
+        return run_in_context(backend, graph, inputs, given, options)
+    except Exception as error:
+        if _frame.interrupted() or type(error).__name__ != "TensorifyScalarRestartAnalysis":
+            raise
+    return run_in_context(backend, kept.made_again(), inputs, given, options)
 
 
 END_OF_GRAPH = "end of the graph"
@@ -265,6 +257,8 @@ def run_in_context(
     captured = without_inference_mode(graph)
     graph = in_torchs_words(captured, for_compiler=takes_fakes(backend))
     name_sources(graph)
+    if not takes_fakes(backend):
+        note_attributes(graph, inputs)
     if (end := graph.meta.pop(END_OF_GRAPH, None)) is not None:
         graph.compile_subgraph_reason = end
     context = CompilerContext(graph, inputs, given)
@@ -275,12 +269,16 @@ def run_in_context(
         graph.meta["dynamo_compile_id"] = CompileContext.current_compile_id()
         try:
             examples = context.examples
-            sizes = sizes_without_node(graph, examples) if given.varies and given.mode is None else []
-            takes_sizes = given.takes_sizes or takes_fakes(backend)
-            if sizes:
-                (take_sizes if takes_sizes else ask_for_sizes)(graph, sizes)
-            if takes_sizes:
+            has_sizes = given.varies and given.mode is None
+            own, sizes = takes_fakes(backend), list[SizeOf]()
+            if has_sizes and own:
+                sizes = sizes_without_node(graph, examples)
                 examples += [size.symbol for size in sizes]
+                take_sizes(graph, sizes)
+            elif has_sizes:
+                sizes = sizes_of_inputs(examples)
+                put_sizes_first(graph, sizes, examples)
+                examples = with_sizes_first(examples, sizes)
             # a compiler that runs the graph to see what it does sets its flags
             with TorchState(), TransformLevels(), CompilerState(), importing_for_torch():
                 called = (
@@ -293,13 +291,13 @@ def run_in_context(
     separates = context.used_aot_autograd and differentiated > 1
     for parts in wanted.get() or ():
         parts.separates, parts.is_wrapped = separates, graph is not captured
-        parts.sizes = places_of(sizes) if takes_sizes else ()
+        parts.sizes = places_of(sizes) if own else ()
     if graph is not captured:
         compiled = leaving_no_levels(compiled)
     if given.varies and compiles_when_called(compiled):
         raise NotImplementedError("what compiles when it is first called takes no sizes that vary")
-    if sizes and takes_sizes:
-        compiled = giving_sizes(compiled, places_of(sizes))
+    if sizes:
+        compiled = giving_sizes(compiled, places_of(sizes)) if own else giving_sizes_first(compiled, sizes)
     if separates:
         compiled = separating(compiled)
     return unmarking(compiled, varying) if given.varies and context.used_aot_autograd else compiled

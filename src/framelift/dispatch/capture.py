@@ -23,12 +23,11 @@ from framelift.graph.result_sources import Sources
 from framelift.graph.symbols import Fact, Read, Symbols
 from framelift.graph.torch_flags import Settings
 from framelift.guards.guard import ClassFact, Guard
-from framelift.guards.program import GuardProgram, Step, build, checkable, definite, let_go, violations
+from framelift.guards.program import GuardProgram, Step, build, checkable, let_go, violations
 from framelift.guards.sources import Source
 from framelift.interpreter.machine import NOWHERE, Position
 from framelift.interpreter.visits import Visits
 from framelift.regions.region import Region
-from framelift.trace.dynamism import Dynamism
 
 REMEDY = "Take the mark off, use maybe_mark_dynamic, or change the code so that it works for all these sizes."
 
@@ -68,8 +67,6 @@ class SizeFacts:
     sources: list[Source]
     reads: list[Read]
     facts: list[tuple[Fact, list[Step]]]
-    definite: list[tuple[Read, str]]
-    """What there is only one value for, and that."""
 
 
 @dataclass
@@ -148,7 +145,7 @@ class Capture:
         inputs, storages = self.region.inputs, self.storages
         self.program = build(self.guards, self.class_guards, self.state, inputs, storages)
 
-    def guard_sizes(self, dynamism: Dynamism) -> None:
+    def guard_sizes(self) -> None:
         """Guards the facts about sizes, once the backend has added its own."""
         if self.symbols is not None:
             try:
@@ -156,13 +153,8 @@ class Capture:
             except symbolic_shapes.ConstraintViolationError as error:
                 why = violations(self.symbols, self.symbol_sources) or str(error)
                 raise as_torchs(ConstraintViolationError)(f"{self.fn_name}: {why}\n{REMEDY}") from None
-            known = [found for fact in facts if (found := definite(fact, reads)) is not None]
-            self.sizes = SizeFacts(self.symbol_sources, reads, checkable(reads, facts, self.symbols), known)
+            self.sizes = SizeFacts(self.symbol_sources, reads, checkable(reads, facts, self.symbols))
             self.guard_known_sizes()
-        if self.sizes is not None:
-            for read, value in self.sizes.definite:
-                source = str(self.sizes.sources[read.input])
-                dynamism.was_definite(source if read.kind == "number" else (source, read.dim), value)
 
     def guard_known_sizes(self) -> None:
         if self.sizes is not None:

@@ -147,7 +147,7 @@ REDUCERS: dict[type, Callable[[Any], tuple[Any, tuple[Any, ...]]]] = {
     Position: lambda it: (Position, tuple(it)),
     Read: lambda it: (Read, tuple(it)),
     Fact: lambda it: (Fact, tuple(it)),
-    SizeFacts: lambda it: (SizeFacts, (it.sources, it.reads, it.facts, it.definite)),
+    SizeFacts: lambda it: (SizeFacts, (it.sources, it.reads, it.facts)),
     GraphArgument: lambda it: (load_graph_argument, (str(it.source.name), it.is_tensor)),
     Access: lambda it: (getattr, (Access, it.name)),
     Check: lambda it: (getattr, (Check, it.name)),

@@ -301,7 +301,7 @@ class Compilation:
     def make_entry(
         self, capture: Capture, compiled: Callable[..., Any] | None, kept: KeptGraph | None
     ) -> CompiledEntry:
-        capture.guard_sizes(self.state.dynamism)
+        capture.guard_sizes()
         self.noted = extensions.store.note(self, capture, compiled, kept)
         capture.release()
         self.record.shape_guards = len(capture.program.shapes)

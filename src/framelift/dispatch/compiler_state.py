@@ -118,6 +118,7 @@ class CompilerState:
             self.values = [read(scope) for scope, _, read in self.variables]
         self.methods = [(name, vars(torch.nn.Module)[name]) for name in PATCHED]
         self.context = contextvars.copy_context()
+        self.options = [(entry, entry.user_override) for entry in entries_with_values(len(sys.modules))]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -139,6 +140,10 @@ class CompilerState:
                 if vars(torch.nn.Module)[name] is not method:
                     setattr(torch.nn.Module, name, method)
         put_options(self.context)
+        for entry, value in self.options:
+            entry.user_override = value
+        if self.options:
+            forget_hashes_of_options()
 
 
 Variables = tuple[dict[str, Any], tuple[str, ...], Callable[[dict[str, Any]], tuple[Any, ...]]]
@@ -181,7 +186,7 @@ OPTIONS = (
     *("torch._inductor.config_comms", "torch.compiler.config", "torch.distributed.config"),
     *("torch.fx.experimental._config", "torch.utils.serialization.config"),
 )
-"""Modules of options, which are context variables: torch sets these for a while too."""
+"""Modules of options, which torch sets for a while too: context variables, or values before torch 2.13."""
 
 
 def put_options(before: contextvars.Context) -> None:
@@ -195,7 +200,26 @@ def put_options(before: contextvars.Context) -> None:
 
 
 def options_of_torch() -> Iterator[contextvars.ContextVar[Any]]:
+    for entry in option_entries():
+        if isinstance(entry.user_override, contextvars.ContextVar):
+            yield entry.user_override
+
+
+@functools.lru_cache(1)
+def entries_with_values(imported: int) -> list[Any]:
+    """What holds the options of those modules that are imported, of which there are so many."""
+    return [
+        entry for entry in option_entries() if not isinstance(entry.user_override, contextvars.ContextVar)
+    ]
+
+
+def option_entries() -> Iterator[Any]:
     for module in OPTIONS:
-        for entry in getattr(sys.modules.get(module), "_config", {}).values():
-            if isinstance(entry.user_override, contextvars.ContextVar):
-                yield entry.user_override
+        yield from getattr(sys.modules.get(module), "_config", {}).values()
+
+
+def forget_hashes_of_options() -> None:
+    """Where a value is changed in its entry, the module that keeps a hash of them all is not told."""
+    for module in OPTIONS:
+        if module in sys.modules:
+            sys.modules[module]._is_dirty = True  # type: ignore[attr-defined]

@@ -50,8 +50,6 @@ class Given(NamedTuple):
     """Whether all symbols have their definite values."""
     knows_floats: bool = True
     """Whether a backend may rely on the values of floats that may vary."""
-    takes_sizes: bool = False
-    """Whether sizes that may vary are inputs of the graph themselves."""
 
     @property
     def varies(self) -> bool:
@@ -120,6 +118,7 @@ class CompilerContext(TracingContext):
         return [n for n, fake in enumerate(fakes) if isinstance(fake, torch.Tensor) and has_symbols(fake)]
 
 
+SIZE = torch.ops.aten.sym_size.int
 WHERE = ("stack_trace", "nn_module_stack")
 """What a node that reads a size says of where it comes from, as the tensor does."""
 
@@ -137,27 +136,73 @@ def sizes_without_node(graph: Graph, examples: list[Any]) -> list[SizeOf]:
     or the operators in it do."""
     values = [*examples, *(node.meta.get("example_value") for node in graph.graph.nodes)]
     known = {value.node.expr for value in values if type(value) is torch.SymInt}
+    return [size for size in all_sizes(examples) if size.symbol.node.expr not in known]
+
+
+def all_sizes(examples: list[Any]) -> list[SizeOf]:
+    """The symbols that are sizes of inputs, in order, each at the first."""
     found: dict[Any, SizeOf] = {}
     for n, fake in enumerate(examples):
         sizes: Any = fake.shape if isinstance(fake, torch.Tensor) else ()
         for dim, size in enumerate(sizes):
             if type(size) is torch.SymInt and size.node.has_hint():
                 expression = size.node.expr
-                if expression.is_Symbol and expression not in known:
+                if expression.is_Symbol:
                     found.setdefault(expression, SizeOf(size, n, dim))
     return list(found.values())
 
 
-def ask_for_sizes(graph: Graph, sizes: list[SizeOf]) -> None:
-    """Puts a node into the graph for each of them."""
-    inputs = placeholders(graph)
-    for symbol, n, dim in reversed(sizes):
-        with graph.graph.inserting_after(inputs[-1]):
-            node = graph.graph.call_function(torch.ops.aten.sym_size.int, (inputs[n], dim))
-        node.meta |= {key: inputs[n].meta[key] for key in WHERE if key in inputs[n].meta}
-        node.meta["example_value"] = node.meta["val"] = symbol
-        node.meta["source_fn_stack"] = [(node.name, node.target)]
+def sizes_of_inputs(examples: list[Any]) -> list[SizeOf]:
+    """The symbols that are sizes of inputs, each at the first; without those that are inputs themselves."""
+    taken = {value.node.expr for value in examples if type(value) is torch.SymInt}
+    return [size for size in all_sizes(examples) if size.symbol.node.expr not in taken]
+
+
+def put_sizes_first(graph: Graph, sizes: list[SizeOf], examples: list[Any]) -> None:
+    """Makes each of them an input, before the tensor whose size it is, as torch's own front end does: passes
+    that split a graph hand on what is an input. Nodes that ask the tensor for it go."""
+    inputs, known = placeholders(graph), dict[Any, torch.fx.Node]()
+    for symbol, n, dim in sizes:
+        tensor = inputs[n]
+        with graph.graph.inserting_before(tensor):
+            taken = graph.graph.placeholder(str(symbol.node.expr), torch.SymInt)
+        taken.meta |= {key: tensor.meta[key] for key in WHERE if key in tensor.meta}
+        taken.meta["example_value"] = taken.meta["val"] = symbol
+        argument = tensor.meta.get("grapharg")
+        if argument is not None:
+            taken.meta["grapharg"] = argument.size(dim)
+            taken._dynamo_source = taken.meta["grapharg"].source
+        known[symbol.node.expr] = taken
+    place = {node: n for n, node in enumerate(inputs)}
+    for node in graph.graph.find_nodes(op="call_function", target=SIZE):
+        tensor, dim = node.args
+        size = examples[place[tensor]].shape[dim] if tensor in place else None
+        if type(size) is torch.SymInt and size.node.expr in known:
+            node.replace_all_uses_with(known[size.node.expr])
+            graph.graph.erase_node(node)
     graph.recompile()
+
+
+def with_sizes_first(values: list[Any], sizes: list[SizeOf]) -> list[Any]:
+    """The inputs of a graph that takes sizes before its tensors."""
+    given: list[list[Any]] = [[] for _ in values]
+    for size in sizes:
+        given[size.input].append(size.symbol)
+    return [each for before, value in zip(given, values, strict=True) for each in (*before, value)]
+
+
+def giving_sizes_first(compiled: Callable[..., Any], sizes: list[SizeOf]) -> Callable[..., Any]:
+    """What was compiled of a graph that takes sizes before its tensors, to be called with its other inputs
+    alone."""
+    places = [(n, dim) for _, n, dim in reversed(sizes)]
+
+    def run(*args: Any) -> Any:
+        given = list(args)
+        for n, dim in places:  # from behind: those before stay where they are
+            given.insert(n, args[n].shape[dim])
+        return compiled(*given)
+
+    return run
 
 
 def take_sizes(graph: Graph, sizes: list[SizeOf]) -> None:
@@ -183,6 +228,13 @@ def giving_sizes(compiled: Callable[..., Any], places: tuple[tuple[int, int], ..
         return compiled(*args, *[args[n].shape[dim] for n, dim in places])
 
     return run
+
+
+def note_attributes(graph: Graph, inputs: list[Any]) -> None:
+    """Puts what a program has set on the tensors that come in where tools look for it: marks, tags."""
+    for node, value in zip(placeholders(graph), inputs, strict=True):
+        if isinstance(value, torch.Tensor):
+            node.meta["tensor_dict"] = dict(vars(value))
 
 
 def has_symbols(fake: torch.Tensor) -> bool:

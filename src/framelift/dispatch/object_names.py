@@ -77,12 +77,20 @@ def object_name(value: Any) -> Any:
     names += [("types", name) for name, one in vars(types).items() if one is value]
     for module, name in names:
         if isinstance(module, str) and name and find_object(module, name) is value:
-            return "named", module, name
+            return "named", module, name, own_name(value)
     if isinstance(owner, type):
         return "bound", owner, value.__name__
     if type(sys.modules.get(value.__module__)) is value:
         return "class of", value.__module__
     raise NotPortableError(f"{value!r:.80} can't be imported")
+
+
+def own_name(value: Any) -> str:
+    """What a class, or a function of C, says that it is: a program may have put another in its place."""
+    owner: Any = getattr(value, "__self__", None)
+    of = owner.__name__ if isinstance(owner, types.ModuleType) else type(owner).__qualname__
+    module = getattr(value, "__module__", None)
+    return f"{type(value).__qualname__} {module}.{getattr(value, '__qualname__', '')} of {of}"
 
 
 def code_name(code: types.CodeType) -> tuple[str, str, str]:
@@ -98,7 +106,8 @@ def code_name(code: types.CodeType) -> tuple[str, str, str]:
 def digest(code: types.CodeType) -> str:
     """Of what code does: its instructions, constants and names, and those of the code within."""
     parts = [repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars))]
-    parts += [repr((code.co_flags, code.co_argcount, code.co_kwonlyargcount, code.co_exceptiontable))]
+    counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount
+    parts += [repr((code.co_flags, *counts, code.co_exceptiontable))]
     parts += map(describe_constant, code.co_consts)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -253,8 +262,8 @@ def load_class_attribute(owner: type, name: str, known: str) -> Any:
     return value
 
 
-def load_named(module: str, name: str) -> Any:
+def load_named(module: str, name: str, known: str) -> Any:
     value = find_object(module, name)
-    if value is MISSING:
-        raise NotPortableError(f"there is no {module}.{name} here")
+    if value is MISSING or own_name(value) != known:
+        raise NotPortableError(f"{module}.{name} is something else here")
     return value

@@ -178,6 +178,7 @@ class CaptureRuns:
             trace.world.replays.enabled = False
         if self.whole:  # an error that is raised where the graph was called is better than no graph
             builder.failing.is_refused = lambda: False
+            builder.failing.fails_always = lambda func, args, kwargs: False
         return trace
 
     def avoid(self, problem: Break, kind: Any, catches: bool) -> Restart:

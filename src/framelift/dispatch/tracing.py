@@ -7,6 +7,7 @@ torch's global state is put back, and what the run made is dropped. `restarts` r
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import inspect
 import logging
@@ -47,6 +48,7 @@ from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
 from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.fakes import Fakes
+from framelift.graph.known_data import fails_always
 from framelift.graph.origins import Origin
 from framelift.graph.recorder import Recorder, refuse_resizing
 from framelift.graph.result_sources import sources_of
@@ -121,7 +123,9 @@ class Trace:
         world.frame.function, world.frame.globals = fn, fn.__globals__
         world.functions.handles_errors = bool(fn.__code__.co_exceptiontable)
         world.errors.catches_operator_errors = catches
-        self.recorder.builder.failing.is_refused = world.errors.refuses_failing_call
+        failing = self.recorder.builder.failing
+        failing.is_refused = world.errors.refuses_failing_call
+        failing.fails_always = functools.partial(fails_always, self.recorder)
         names = variables(fn.__code__)
         inputs, given = world.inputs, enumerate(arguments)
         pending = [Pending(inputs, inputs.root.argument(n, names[n]), value) for n, value in given]
@@ -500,6 +504,13 @@ def collect_guards(
             shared = members[group] > 1 and tensor.untyped_storage()._cdata in touched
             if shared and id(tensor) in world.inputs.known:
                 recorder.inputs.facts["storage_offset", id(tensor)] = tensor
+    if mutated and recorder.inputs.arrays:
+        arrays, known = recorder.inputs.arrays, world.inputs.known
+        source_of = lambda tensor: known[id(arrays.get(id(tensor), tensor))].source
+        for first, second in recorder.mutations.to_lie_apart():
+            sources = source_of(first), source_of(second)
+            if not any(source.is_drawn for source in sources):
+                world.guards.add(sources[0], Check.APART, sources[1])
     with torch._C.DisableTorchFunction():
         for (name, _), tensor in recorder.inputs.facts.items():
             check, answer = FACTS[name]

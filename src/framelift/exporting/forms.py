@@ -94,32 +94,26 @@ def export(
 
     `export(fn)(*args, **kwargs)` gives a graph module that is called as the program is, and the guards:
     what `framelift.export_graph` gives, with its options. So does `export(fn, x, y)`, with tensors or numbers
-    that are not in a tuple.
+    that are not in a tuple; with an option that only graphs have, arguments may be of any kind.
 
     >>> module, guards = framelift.export(lambda x, y: x - y, aten_graph=True)(torch.ones(2), torch.ones(2))
     >>> module(torch.ones(2), torch.ones(2))
     tensor([0., 0.])
     """
     shared = {"dynamic_shapes": dynamic_shapes, "strict": strict}
-    if isinstance(args, tuple):
+    asks_for_graph = not GRAPH_OPTIONS.isdisjoint(options)
+    if isinstance(args, tuple) and not asks_for_graph:
         check_of_program(more, options)
         kept = tuple(preserve_module_call_signature)
         given = None if kwargs is NOT_GIVEN else kwargs
         return export_program(model, args, given, preserve_module_call_signature=kept, **shared)
     given = tuple(value for value in (args, kwargs, *more) if value is not NOT_GIVEN)
     check_target(model)
-    check_of_graph(args, kwargs, preserve_module_call_signature)
+    check_of_graph(args, kwargs, preserve_module_call_signature, asks_for_graph)
     return export_graph(model, *given, **shared, **options)
 
 
 def check_of_program(more: tuple[Any, ...], options: dict[str, Any]) -> None:
-    of_graphs = sorted(GRAPH_OPTIONS & options.keys())
-    if of_graphs:
-        named = ", ".join(of_graphs)
-        raise UserError(
-            f"{named}: options of graphs, which export(fn, {named}=...)(*args) gives. With a tuple of "
-            "arguments export gives an ExportedProgram: leave them out"
-        )
     if options:
         raise UserError(
             f"export has no option {', '.join(options)}. Keywords of the program go into a dictionary: "
@@ -133,7 +127,7 @@ def check_of_program(more: tuple[Any, ...], options: dict[str, Any]) -> None:
         )
 
 
-def check_of_graph(args: Any, kwargs: Any, kept: Any) -> None:
+def check_of_graph(args: Any, kwargs: Any, kept: Any, asks_for_graph: bool) -> None:
     if kept:
         raise UserError(
             "preserve_module_call_signature is about an ExportedProgram: give the arguments as a tuple, "
@@ -141,7 +135,7 @@ def check_of_graph(args: Any, kwargs: Any, kept: Any) -> None:
         )
     if args is NOT_GIVEN and kwargs is not NOT_GIVEN:
         raise UserError("export was given kwargs without args: write export(model, (), kwargs)")
-    if args is None or isinstance(args, (list, dict)):
+    if (args is None or isinstance(args, (list, dict))) and not asks_for_graph:
         raise UserError(
             f"args must be a tuple of the program's arguments, not a {type(args).__name__}. Where the "
             f"{type(args).__name__} is the first argument itself, write export(model, (first, ...)) for an "

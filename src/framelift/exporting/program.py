@@ -16,6 +16,7 @@ from framelift.core.errors import Unsupported, UserError
 from framelift.exporting.capture import CapturedProgram, capture_program
 from framelift.exporting.graph_modules import program_module, sizes_module
 from framelift.exporting.module_calls import ModuleCalls
+from framelift.exporting.operators import lowered_when_traced, without_notes
 from framelift.exporting.shapes import DeclaredSizesError, declared, in_short, violation
 from framelift.exporting.signatures import Call, call_of
 
@@ -43,7 +44,7 @@ def export_program(
     check_effects(call, program, strict)
     module = program_module(call, program)
     call.stand_ins.give_back(module)
-    made = calls.collect(lowered(call, module, spec, dynamic_shapes))
+    made = calls.collect(lowered(call, lowered_when_traced(module), spec, dynamic_shapes))
     if call.root is not None:  # by all their names, of which the graph may use one
         made.state_dict.update(call.root.state_dict(keep_vars=True) | made.state_dict)
     return made
@@ -85,10 +86,16 @@ def lowered(
         with AS_ASKED_FOR(True):  # Python code is made of those graphs only that are run
             return torch.export.export(module, *call.given, dynamic_shapes=shapes, strict=False)
     except TorchsUserError as error:
+        without_notes(error)
         if "onstraint" in str(error) or "dim hint" in str(error):
             raise violation(call, error, spec) from None
         raise UserError(f"{call.name}: {in_short(error)}") from error
     except ConstraintViolationError as error:
+        without_notes(error)
         raise DeclaredSizesError(f"{call.name}: {in_short(error)}") from None
     except ValueError as error:  # of arguments, and of sizes that were declared to vary and can't
+        without_notes(error)
         raise UserError(f"{call.name}: {in_short(error)}") from None
+    except Exception as error:
+        without_notes(error)
+        raise

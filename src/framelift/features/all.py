@@ -34,6 +34,7 @@ from framelift.rules import (
     iterators,
     module_calls,
     natives,
+    python_twins,
     sequences,
     standard_library,
     symbolic_shapes,
@@ -52,7 +53,7 @@ OPTIONAL = (
 
 FEATURES = (
     *(natives, builtins, classes, standard_library, torch_functions, torch_python, torch_state),
-    module_calls,
+    *(module_calls, python_twins),
     *(calls_left_out, data_questions, symbolic_shapes),
     *(constants, functions, instances, iterators, containers, sequences, tensors, families),
     *(autograd, autograd_function, collective_values, collectives, groups, numpy, numpy_values, random),

@@ -17,9 +17,11 @@ from framelift.graph.subclasses import DEFAULT_TORCH_FUNCTION, is_known_kind, is
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import BY_TYPE, HANDLERS, Looks, serve
 from framelift.trace.machine import TraceFrame, calls_back
+from framelift.trace.part import Part
 from framelift.trace.world import TraceWorld
 
-DISABLED: Any = torch._C.DisableTorchFunctionSubclass
+DISABLING: Any = (torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction)
+"""Contexts in which classes are not asked; the second keeps modes out too."""
 
 
 @serve(DEFAULT_TORCH_FUNCTION)
@@ -50,21 +52,42 @@ def serve_is_enabled(f: TraceFrame, /) -> Any:
     return not f.world.recorder.subclasses.disabled and torch._C._is_torch_function_enabled()
 
 
-@serve(DISABLED)
-def serve_disabled(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
-    return DISABLED()  # which does nothing until it is entered
+def serve_made(context: Any) -> None:
+    @serve(context)
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
+        return context()  # which does nothing until it is entered
 
 
-@serve(DISABLED.__enter__)
+for _context in DISABLING:
+    serve_made(_context)
+
+
+@serve(*(context.__enter__ for context in DISABLING))
 def serve_enter(f: TraceFrame, context: Any, /) -> Any:
+    if type(opened(context)) is torch._C.DisableTorchFunction and f.world.recorder.modes.active:
+        raise Break(breaks.TORCH_STATE, "DisableTorchFunction within a torch function mode")
     f.world.recorder.contexts.enter_range(opened(context))
     f.world.recorder.subclasses.disable()
+    f.world.feature(AllDisabled).open += type(opened(context)) is torch._C.DisableTorchFunction
 
 
-@serve(DISABLED.__exit__)
+@serve(*(context.__exit__ for context in DISABLING))
 def serve_exit(f: TraceFrame, context: Any, /, *raised: Any) -> Any:
     f.world.recorder.contexts.exit(opened(context))
     f.world.recorder.subclasses.enable()
+    f.world.feature(AllDisabled).open -= type(opened(context)) is torch._C.DisableTorchFunction
+
+
+class AllDisabled(Part):
+    """How many `DisableTorchFunction` the program is in."""
+
+    open = 0
+
+
+@serve(torch._C._is_torch_function_all_disabled)
+def serve_all_disabled(f: TraceFrame, /) -> Any:
+    """Around the call it is guarded by every entry."""
+    return f.world.feature(AllDisabled).open > 0 or torch._C._is_torch_function_all_disabled()
 
 
 # ---- tensors of a subclass that are made

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.amp.autocast_mode as autocast_mode
 import torch.autograd.grad_mode as grad_mode
+import torch.fx.traceback
 from torch.autograd.profiler import record_function
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
@@ -14,11 +18,12 @@ from torch.utils._device import DeviceContext
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.graph.contexts import Entered, InState, WithoutAutocast
+from framelift.graph.contexts import Entered, InState, ModeStandIn, WithoutAutocast
 from framelift.graph.torch_flags import SETTERS, autograd, disable_saved_tensors_hooks, set_deterministic
 from framelift.interpreter.pending import opened
+from framelift.trace.bodies import interpret
 from framelift.trace.callable_rules import serve
-from framelift.trace.machine import TraceFrame
+from framelift.trace.machine import TraceFrame, interpreted
 
 # ---- contexts
 
@@ -84,6 +89,10 @@ for _decorator in (grad_mode.set_grad_enabled, grad_mode._force_original_view_tr
     _frame.set_decision(_decorator.__call__.__code__, _frame.SKIP, _frame.INTERPRET)
 
 
+# Annotations of nodes: torch keeps them in a dictionary, where `Places.annotation` looks.
+interpret(inspect.unwrap(torch.fx.traceback.annotate), torch.fx.traceback.annotate_fn)
+
+
 # ---- torch function modes
 
 
@@ -99,6 +108,59 @@ def serve_enter_mode(f: TraceFrame, mode: Any, /) -> Any:
 @serve(TorchFunctionMode.__exit__, torch.device.__exit__)
 def serve_exit_mode(f: TraceFrame, mode: Any, /, *raised: Any) -> Any:
     return f.world.recorder.modes.pop()
+
+
+@serve(torch.overrides._pop_mode)
+def serve_pop_mode(f: TraceFrame, /) -> Any:
+    found = modes_of_program(f)
+    if not found:
+        raise Break(breaks.TORCH_STATE, "torch.overrides._pop_mode, where no mode is left")
+    f.world.recorder.modes.pop()
+    return found[-1]
+
+
+@serve(torch.overrides._pop_mode_temporarily)
+def serve_pop_temporarily(f: TraceFrame, /) -> Any:
+    return interpreted(f, mode_put_aside, [], None)
+
+
+@contextlib.contextmanager
+def mode_put_aside() -> Iterator[Any]:
+    """`_pop_mode_temporarily`."""
+    mode = torch.overrides._pop_mode()
+    try:
+        yield mode
+    finally:
+        torch.overrides._push_mode(mode)
+
+
+_frame.set_decision(vars(mode_put_aside)["__wrapped__"].__code__, _frame.SKIP, _frame.INTERPRET)
+
+
+def modes_of_program(f: TraceFrame) -> list[Any]:
+    """The modes on torch's stack as they would be there without the trace, which has one below all others."""
+    stack = torch.overrides._get_current_function_mode_stack()[1:]
+    return [mode.mode if type(mode) is ModeStandIn else mode for mode in stack]
+
+
+@serve(torch.overrides._get_current_function_mode_stack)
+def serve_modes(f: TraceFrame, /) -> Any:
+    return modes_of_program(f)
+
+
+@serve(torch.overrides._get_current_function_mode)
+def serve_mode(f: TraceFrame, /) -> Any:
+    return [None, *modes_of_program(f)][-1]
+
+
+@serve(torch._C._len_torch_function_stack)
+def serve_number_of_modes(f: TraceFrame, /) -> Any:
+    return len(modes_of_program(f))
+
+
+@serve(torch._C._get_function_stack_at)
+def serve_mode_at(f: TraceFrame, number: Any, /) -> Any:
+    return modes_of_program(f)[opened(number)]
 
 
 @serve(torch.set_default_device)

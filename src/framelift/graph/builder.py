@@ -75,17 +75,19 @@ class GraphInputs:
         """What was asked that is not guarded of every input: (fact, id of the input) -> the input."""
         self.assumed: list[torch.Tensor] = []
         """Tensors of which the program says that they are constants."""
-        self.arrays = 0
-        """How many of the inputs are NumPy arrays."""
+        self.arrays: dict[int, Any] = {}
+        """id of an input that was made of a NumPy array, in the memory of which it lies -> the array."""
 
-    def note_array(self) -> None:
-        """The next input is a NumPy array."""
-        self.arrays += 1
+    def note_array(self, tensor: torch.Tensor, array: Any) -> None:
+        self.arrays[id(tensor)] = array
 
     def placeholder(self, source: str, is_tensor: bool = False) -> torch.fx.Node:
-        """A new one, behind all others, for what is found at a source: it is called after that."""
+        """A new one, behind all others and before all calls, for what is found at a source: it is called
+        after that."""
         name = NO_NAME.sub("_", source)[:LONGEST_NAME].lower()
-        with self.graph.inserting_after(self.entries[-1].node if self.entries else None):
+        first = next(iter(self.graph.nodes), None)
+        last = self.entries[-1].node if self.entries else None
+        with self.graph.inserting_after(last) if last else self.graph.inserting_before(first):
             node = named_placeholder(self.graph, name)
         node.meta["grapharg"] = GraphArgument(InputSource(source), is_tensor)
         return self.body.noted(node)
@@ -333,6 +335,7 @@ class GraphBuilder:
                 raise Break(breaks.BACKEND_REFUSES, f"{describe(func)}: a number that only the data decides")
         if fails:
             self.failing.check(func)
+            self.failing.check_data(func, args, kwargs)
         symbols = self.symbols
         if symbols is not None:
             self.assertions.catch_up(symbols)

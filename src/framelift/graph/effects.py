@@ -3,8 +3,9 @@ gives tensors the memory of others."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -12,6 +13,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import increment_version
 
+from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph.builder import GraphBuilder, GraphInput
@@ -122,12 +124,29 @@ class Mutations:
         entries = enumerate(self.builder.inputs.entries)
         return tuple([n for n, entry in entries if id(entry.stand_in) in self.changed])
 
-    def refuse_overlap(self, coming: int = 0) -> None:
-        """Whether a NumPy array from outside shares memory with another input is not guarded: that does not
-        matter as long as nobody writes there."""
+    def refuse_overlap(self, *coming: torch.Tensor) -> None:
+        """A graph is given tensors, and does not know which bytes NumPy's arrays have in common with others.
+        That matters as soon as somebody writes there."""
+        if not self.builder.inputs.arrays or not self.of_inputs:
+            return
+        if self.behind or any(itertools.starmap(overlap, self.to_lie_apart(*coming))):
+            raise Break(breaks.NUMPY, "an input changes, with which an array from outside shares memory")
+
+    def to_lie_apart(self, *coming: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Pairs of inputs, one of them an array, that must not share memory since one is written to."""
         inputs = self.builder.inputs
-        if inputs.arrays and len(inputs.entries) + coming > 1 and self.of_inputs:
-            raise Break(breaks.NUMPY, "an input changes, with which an array from outside may share memory")
+        written = [inputs.entries[n].value for n in self.written_inputs()]
+        known = [*(entry.value for entry in inputs.entries), *coming]
+        tensors = [value for value in known if isinstance(value, Tensor)]
+        for first in filter(lambda value: isinstance(value, Tensor), written):
+            for second in tensors:
+                is_array = id(first) in inputs.arrays or id(second) in inputs.arrays
+                if is_array and first is not second:
+                    yield first, second
+
+
+def overlap(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return not _guards.lie_apart(first, second)
 
 
 def size_of(entry: GraphInput) -> int:

@@ -49,6 +49,8 @@ class FailingCalls:
         """The number of the first call that must not be made twice."""
         self.is_refused: Callable[[], bool] = lambda: False
         """Whether a call that may fail ends the trace here, for what was done before."""
+        self.fails_always: Callable[[Any, Any, Any], bool] = lambda func, args, kwargs: False
+        """Whether a call fails on data that is the same in every call."""
 
     def note_effect(self) -> None:
         """The next call must not be made twice."""
@@ -59,6 +61,11 @@ class FailingCalls:
         """Before a call that may fail is recorded."""
         if self.is_refused():
             raise Break(breaks.ERROR_AFTER_EFFECT, describe(func))
+
+    def check_data(self, func: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        """The same, where it is known what the call is given."""
+        if self.fails_always(func, args, kwargs):  # compilers that compute with constants fail on them too
+            raise Break(breaks.OPERATOR_ERROR, f"{describe(func)}, which fails in every call")
 
     def has(self, graph: torch.fx.Graph) -> bool:
         """Whether there is one in a body."""

@@ -43,7 +43,7 @@ def add_input(
             raise Break(breaks.TENSOR_KIND, f"a tensor subclass, {cls.__name__}")
         if tensor.layout not in LAYOUTS:
             raise Break(breaks.TENSOR_KIND, f"a tensor of layout {tensor.layout}")
-        recorder.mutations.refuse_overlap(coming=1)
+        recorder.mutations.refuse_overlap(tensor)
         node = recorder.inputs.placeholder(source, is_tensor=True)
         try:
             if sizes is None:

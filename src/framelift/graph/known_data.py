@@ -4,13 +4,17 @@ computed of one that is made of a number which varies is known as a symbol (`x[:
 
 from __future__ import annotations
 
+import contextlib
 import operator
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch.types import py_sym_types
+from torch.utils._pytree import tree_leaves, tree_map
 
 from framelift.core.blame import acts_for_program
 from framelift.graph import arithmetic
@@ -78,6 +82,34 @@ def evaluate(recorder: Recorder, node: torch.fx.Node, done: dict[torch.fx.Node, 
         raise Unknown  # a flag of torch's was another one then
     done[node] = made
     return made
+
+
+def fails_always(recorder: Recorder, func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether a call fails on data that is the same in every call."""
+    known: dict[int, Tensor] = {}
+    for given in tree_leaves((args, kwargs)):
+        if isinstance(given, py_sym_types):
+            return False
+        if isinstance(given, Tensor) and id(given) not in known:
+            data = data_of(recorder, given)
+            if data is None:
+                return False
+            known[id(given)] = data
+    if not known:
+        return False
+    with contextlib.ExitStack() as alone:
+        for each in (torch._C.DisableTorchFunction(), unset_fake_temporarily(), torch.no_grad()):
+            alone.enter_context(each)
+        alone.enter_context(torch.random.fork_rng(devices=()))
+        alone.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        copies = {place: data.clone() for place, data in known.items()}  # it may write to them
+        swap = lambda given: copies.get(id(given), given)
+        try:
+            func(*tree_map(swap, tuple(args)), **tree_map(swap, kwargs))
+        except Exception:
+            return True
+    return False
 
 
 def assumed(recorder: Recorder, node: torch.fx.Node) -> Tensor:

@@ -9,6 +9,7 @@ tools read are made when a graph is handed to somebody who may read them (`descr
     nn_module_stack    the modules in whose calls the node was recorded: key -> (path, class)
     source_fn_stack    what was called: [(name, function or class of a module of torch's)]; within a body that
                        comes after the operators that the body is given to
+    custom             what the program has annotated it with
     val                what also stands under `example_value`
 """
 
@@ -74,7 +75,7 @@ class Activation:
 class Origin:
     """Where a node was recorded."""
 
-    __slots__ = ("activation", "at", "is_intermediate", "item", "name", "value")
+    __slots__ = ("activation", "annotation", "at", "is_intermediate", "item", "name", "value")
 
     def __init__(self, activation: Activation, at: int, item: int | None = None) -> None:
         self.activation = activation
@@ -82,6 +83,8 @@ class Origin:
         """The instruction."""
         self.item = item
         """Which item it is of what the instruction gives, if it is one."""
+        self.annotation: dict[Any, Any] | None = None
+        """What the program has annotated the node with (`torch.fx.traceback.annotate`)."""
         self.value: Any = None
         """What the node gives."""
         self.is_intermediate = False
@@ -90,7 +93,9 @@ class Origin:
         """What the node was called before it was named after a variable."""
 
     def of_item(self, key: Any) -> Origin:
-        return Origin(self.activation, self.at, key if self.item is None and type(key) is int else -1)
+        made = Origin(self.activation, self.at, key if self.item is None and type(key) is int else -1)
+        made.annotation = self.annotation
+        return made
 
     @property
     def variable(self) -> str | None:
@@ -158,6 +163,10 @@ class GraphArgument(NamedTuple):
     source: InputSource
     is_tensor: bool
 
+    def size(self, dim: int) -> GraphArgument:
+        """For one of its sizes."""
+        return GraphArgument(InputSource(f"{self.source.name!s}.size()[{dim}]"), is_tensor=False)
+
 
 def describe_nodes(module: torch.fx.GraphModule) -> None:
     """Puts the texts that tools read in the place of the origins, in all graphs of a module."""
@@ -197,6 +206,8 @@ class Descriptions:
                 continue
             meta, activation = node.meta, origin.activation
             meta["stack_trace"] = self.stack_trace(activation, origin.at)
+            if origin.annotation and node.op != "placeholder":
+                meta["custom"] = dict(origin.annotation)
             modules = self.modules_of(activation)
             if modules:
                 meta["nn_module_stack"] = dict(modules)

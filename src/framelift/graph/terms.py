@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SYNTAX: dict[type[ast.AST], str] = {
     **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "mod"},
     **{ast.Div: "truediv", ast.Pow: "pow", ast.USub: "neg", ast.Not: "not", ast.And: "and", ast.Or: "or"},
+    **{ast.BitAnd: "bitand", ast.BitOr: "bitor", ast.BitXor: "bitxor"},
     **{ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"},
 }
 """Operator in the syntax of Python -> the name of the operation."""
@@ -43,6 +44,7 @@ TARGETS: dict[str, Callable[..., Any]] = {
     **{name: getattr(operator, name) for name in ("neg", "eq", "ne", "lt", "le", "gt", "ge", "abs")},
     **{"min": torch.sym_min, "max": torch.sym_max, "float": torch.sym_float, "not": torch.sym_not},
     **{"and": operator.and_, "or": operator.or_},
+    **{"bitand": operator.and_, "bitor": operator.or_, "bitxor": operator.xor},
     **{"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "sqrt": vars(torch)["_sym_sqrt"]},
 }
 """Name of an operation -> what a graph calls for it."""

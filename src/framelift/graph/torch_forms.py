@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -35,8 +35,8 @@ FORMS: dict[Any, Callable[[Call], Sequence[Any]]] = {}
 
 
 DIFFERENTIATING: set[Any] = set()
-"""Those whose form begins and ends a level of differentiation. In a body of an operator, which torch
-differentiates itself, it gives other results: the function of Framelift's is left there."""
+"""Those whose form begins and ends a level of differentiation. In a body of an operator that torch itself
+differentiates, it gives other results: the function of Framelift's is left there."""
 
 
 def form_of(function: Any, differentiates: bool = False) -> Any:
@@ -59,7 +59,19 @@ def in_torchs_words(module: Module, for_compiler: bool = False) -> Module:
         node.target in FORMS for graph in graphs for node in graph.nodes if node.op == "call_function"
     ):
         return module
-    return Writer(for_compiler).rewrite(module)
+    writer = Writer(for_compiler)
+    made = writer.rewrite(module)
+    for graph in (each.graph for each in made.modules() if isinstance(each, Module)):
+        for node in graph.nodes:
+            if "source_fn_stack" in node.meta:
+                node.meta["source_fn_stack"] = writer.called(node.meta["source_fn_stack"])
+    return made
+
+
+def is_differentiated(body: Module) -> bool:
+    """Whether an operator's body is given what has a history."""
+    given = (node.meta.get("example_value") for node in body.graph.find_nodes(op="placeholder"))
+    return any(isinstance(value, torch.Tensor) and value.requires_grad for value in given)
 
 
 class Writer:
@@ -67,13 +79,16 @@ class Writer:
 
     def __init__(self, for_compiler: bool, around: Writer | None = None) -> None:
         self.for_compiler = for_compiler
-        self.left_alone = DIFFERENTIATING if around is not None else ()
+        self.left_alone: Collection[Any] = ()
         self.graph = torch.fx.Graph()
         self.modules: dict[str, Any] = {}
         self.names: dict[int, str] = {}
         """id of a module of the graph that is rewritten -> the name of what it has become."""
         self.open: list[Any] = [] if around is None else around.open
         """The functions whose forms are being written, outermost first."""
+        self.written_as: dict[Any, Any] = {} if around is None else around.written_as
+        """What a node says was called there, if that is not torch's -> what was written in its place, if that
+        is one call."""
 
     def rewrite(self, module: Module) -> CapturedGraph:
         self.graph.output(self.copy(module, None))
@@ -81,8 +96,15 @@ class Writer:
         made.meta.update(module.meta)
         return made
 
+    def called(self, functions: list[Any]) -> list[Any]:
+        """What was called, outermost first, in torch's words."""
+        written = (self.written_as.get(each, each) for each in functions)
+        return [each for each in written if each is not None]
+
     def body(self, module: Module) -> Module:
-        made = Writer(self.for_compiler, self).rewrite(module)
+        writer = Writer(self.for_compiler, self)
+        writer.left_alone = DIFFERENTIATING if is_differentiated(module) else ()
+        made = writer.rewrite(module)
         made.make_forward()  # a captured backward pass looks into it
         return made
 
@@ -117,6 +139,8 @@ class Writer:
 
     def write_form(self, node: Node, module: Module, here: Callable[[Node], Any]) -> tuple[Any, ...]:
         self.open.append(node.target)
+        for called in node.meta.get("source_fn_stack", ())[-1:]:
+            self.written_as[called] = None
         try:
             return tuple(FORMS[node.target](Call(self, node, module, here)))
         finally:
@@ -192,9 +216,14 @@ class Call:
         kind = "call_method" if type(target) is str else "call_function"
         made = self.writer.graph.create_node(kind, target, args, settings, name)
         made.meta = dict(self.meta)
-        if result is not None:
-            made.meta["example_value"] = made.meta["val"] = self.node.meta["example_value"][result]
-        return made
+        if "source_fn_stack" in made.meta:
+            made.meta["source_fn_stack"] = [*made.meta["source_fn_stack"][:-1], (made.name, target)]
+        return made if result is None else self.like(made, self.results[result])
+
+    @property
+    def results(self) -> tuple[Any, ...]:
+        """What stood for them in the trace."""
+        return tuple(self.node.meta["example_value"])
 
     def like(self, node: Node, value: Any) -> Node:
         """Notes what stood for a node in the trace."""
@@ -205,11 +234,22 @@ class Call:
         """A call of an operator of torch's that gives a tuple of just the results."""
         made = self.writer.graph.create_node("call_function", target, args, settings)
         made.meta = dict(self.node.meta)
-        count = len(self.node.meta["example_value"])
+        for called in made.meta.get("source_fn_stack", ())[-1:]:
+            self.writer.written_as[called] = (made.name, target)
+        count = len(self.results)
         return [self.add(operator.getitem, (made, n), result=n) for n in range(count)]
 
 
 # ---- what a form that is run may leave behind
+
+
+END_LEVEL: dict[Any, Callable[[], Any]] = {
+    functorch.TransformType.Functionalize: functorch._func_decrement_nesting,
+    functorch.TransformType.Grad: functorch._grad_decrement_nesting,
+    functorch.TransformType.Jvp: functorch._jvp_decrement_nesting,
+    functorch.TransformType.Vmap: functorch._vmap_decrement_nesting,
+}
+"""Transform -> what ends its innermost level."""
 
 
 class TransformLevels:
@@ -229,8 +269,9 @@ class TransformLevels:
     def restore(self) -> None:
         jvps = 0
         while functorch.get_dynamic_layer_stack_depth() > self.depth:
-            jvps += functorch.peek_interpreter_stack().key() == functorch.TransformType.Jvp
-            functorch.pop_dynamic_layer_stack_and_undo_to_depth(functorch.get_dynamic_layer_stack_depth() - 1)
+            transform = functorch.peek_interpreter_stack().key()
+            jvps += transform == functorch.TransformType.Jvp
+            END_LEVEL[transform]()
         if jvps:
             with contextlib.suppress(RuntimeError):  # the outermost one has not come to begin it
                 forward_ad.exit_dual_level(level=0)

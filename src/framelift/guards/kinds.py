@@ -105,6 +105,7 @@ class Check(enum.Enum):
     )
     SAME_AS = CheckRow("{s} is {e}", SOURCE, causes.ALIASING, "another object", is_keyed=True)
     NOT_SAME_AS = CheckRow("{s} is not {e}", SOURCE, causes.ALIASING, "that it is", is_keyed=True)
+    APART = CheckRow("{s} lies apart from {e}", SOURCE, causes.ALIASING, "that they overlap", is_keyed=True)
 
     def __init__(self, row: CheckRow) -> None:
         self.text = row.text

@@ -33,6 +33,9 @@ from framelift.guards.source_texts import SourceTexts
 from framelift.guards.sources import Source
 from framelift.guards.value_texts import full_name
 
+BETWEEN = frozenset({Check.SAME_AS, Check.NOT_SAME_AS, Check.APART})
+"""Guards between two sources: whichever is reached later has them."""
+
 
 @dataclass
 class GuardProgram:
@@ -59,7 +62,7 @@ class GuardProgram:
         found: list[tuple[Source, list[Guard]]] = [(source, []) for source in self.index]
         for guard in in_order(self.guards):
             at = self.index[guard.source]
-            if guard.check in (Check.SAME_AS, Check.NOT_SAME_AS):
+            if guard.check in BETWEEN:
                 at = max(at, self.index[guard.expected])
             found[at][1].append(guard)
         return found
@@ -161,7 +164,7 @@ def build(
         source, check, expected = guard.source, guard.check, guard.expected
         known = index.get(source)
         at = place(source) if known is None else known
-        if check is Check.SAME_AS or check is Check.NOT_SAME_AS:
+        if check in BETWEEN:
             known = index.get(expected)
             expected, at = sorted((at, place(expected) if known is None else known))
         checked = check.code, expected
@@ -282,13 +285,6 @@ def checkable(reads: list[Read], facts: list[Fact], symbols: Symbols) -> list[tu
     except UnknownTerm:
         exact = [Fact(f"r{n} == {symbols.value(read)}", None) for n, read in enumerate(reads)]
         return [(fact, steps_of(fact.text)) for fact in exact]
-
-
-def definite(fact: Fact, reads: list[Read]) -> tuple[Read, str] | None:
-    """What the fact leaves only one value for, and that."""
-    found = re.fullmatch(r"r(\d+) == (-?[\d.e+-]+)", fact.text)
-    read = reads[int(found[1])] if found else None
-    return None if found is None or read is None or read.kind == "stride" else (read, found[2])
 
 
 def violations(symbols: Symbols, sources: list[Source]) -> str:

@@ -12,7 +12,7 @@ from framelift.interpreter.frame import Frame
 from framelift.interpreter.frame_objects import as_seen
 from framelift.interpreter.lookups import builtin_named
 from framelift.interpreter.pending import Pending, opened
-from framelift.interpreter.served import zero_argument_super
+from framelift.interpreter.served import serve_super, zero_argument_super
 
 # ---- the stack
 
@@ -291,7 +291,7 @@ def super_attribute(f: Frame, name: str, given: bool) -> Any:
     made_by, cls, start = f.stack[-3:]
     made_by = opened(made_by)
     if made_by is super:
-        made = super(opened(cls), opened(start)) if given else zero_argument_super(f)
+        made = serve_super(f, cls, start) if given else zero_argument_super(f)
     else:
         made = f.world.operators.apply(made_by, *((cls, start) if given else ()))
     return f.world.attributes.load(made, name)

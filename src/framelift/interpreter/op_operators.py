@@ -19,6 +19,14 @@ BINARY = (*IN_PLACE.values(), *IN_PLACE)
 COMPARISONS = {"<": operator.lt, "<=": operator.le, "==": operator.eq}
 COMPARISONS |= {"!=": operator.ne, ">": operator.gt, ">=": operator.ge}
 
+OPPOSITE = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+METHODS = {
+    fn: (f"__{fn.__name__.strip('_')}__", f"__r{fn.__name__.strip('_')}__") for fn in {*IN_PLACE.values()}
+}
+METHODS |= {fn: (f"__{fn.__name__}__", *METHODS[plain]) for fn, plain in IN_PLACE.items()}
+METHODS |= {getattr(operator, one): (f"__{one}__", f"__{other}__") for one, other in OPPOSITE.items()}
+"""Operator with two operands -> the methods by which a class may have its own."""
+
 
 def BINARY_OP(f: Frame, n: int) -> None:
     stack = f.stack

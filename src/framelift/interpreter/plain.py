@@ -90,6 +90,9 @@ class PlainClasses:
     def class_of(self, obj: Any) -> type:
         return stood_for(type(obj))
 
+    def super_of(self, start: type, obj: Any) -> Any:
+        return super(start, obj)
+
 
 class PlainAttributes:
     def load(self, obj: Any, name: str) -> Any:

@@ -74,6 +74,8 @@ def by_signature(fn: Any, handler: Any) -> Handler:
 
 @serve(super)
 def serve_super(f: Frame, /, *given: Any) -> Any:
+    if len(given) == 2:
+        return f.world.classes.super_of(*map(opened, given))
     return super(*map(opened, given)) if given else zero_argument_super(f)
 
 
@@ -91,7 +93,7 @@ def zero_argument_super(f: Frame) -> Any:
     cls = contents_of(f.fast[f.code.names.index("__class__")])
     if cls is UNSET:
         raise RuntimeError("super(): empty __class__ cell")
-    return super(opened(cls), opened(first))
+    return f.world.classes.super_of(opened(cls), opened(first))
 
 
 @serve(builtins.locals)

@@ -72,6 +72,9 @@ class Classes(Protocol):
     def class_of(self, obj: Any) -> type:
         """`type(obj)` as the program should see it."""
 
+    def super_of(self, start: type, obj: Any) -> Any:
+        """`super(start, obj)`."""
+
 
 class Attributes(Protocol):
     """Attributes read."""

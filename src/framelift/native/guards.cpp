@@ -247,7 +247,17 @@ PyObject* look_up(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return found.release();
 }
 
+PyObject* lie_apart_in_python(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "lie_apart(left, right): two tensors or arrays");
+    return nullptr;
+  }
+  return PyBool_FromLong(lie_apart(args[0], args[1]));
+}
+
 PyMethodDef module_methods[] = {
+    {"lie_apart", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(lie_apart_in_python)), METH_FASTCALL,
+     "lie_apart(left, right, /)\n--\n\nWhether no byte is in the memory of both of two tensors or arrays."},
     {"know_numpy", know_numpy, METH_VARARGS,
      "know_numpy(variable, describe, /)\n--\n\nSays where NumPy has its settings for errors."},
     {"numpy_errors", numpy_errors, METH_NOARGS,

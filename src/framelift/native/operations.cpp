@@ -495,6 +495,10 @@ bool check_not_same_as(Operand& operand, Walk& walk, PyObject* value) {
   return value != walk.values[operand.number];
 }
 
+bool check_apart(Operand& operand, Walk& walk, PyObject* value) {
+  return lie_apart(value, walk.values[operand.number]);
+}
+
 const CheckKind CHECKS[] = {
     {"IS", check_is, OperandKind::OBJECT, Lasts::WITH_VALUE},
     {"IS_NOT", check_is_not, OperandKind::OBJECT, Lasts::WITH_VALUE},
@@ -516,6 +520,7 @@ const CheckKind CHECKS[] = {
     {"OFFSET", check_offset, OperandKind::INDEX},
     {"SAME_AS", check_same_as, OperandKind::EARLIER_NODE},
     {"NOT_SAME_AS", check_not_same_as, OperandKind::EARLIER_NODE},
+    {"APART", check_apart, OperandKind::EARLIER_NODE},
 };
 
 template <class Kind, size_t N>

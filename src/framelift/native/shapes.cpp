@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -113,6 +114,12 @@ Result power(Number a, Number b) {
     }
   }
   return number(result);
+}
+
+// Of numbers below zero too: Python's have as many leading ones as it takes, and these have 64 bits.
+template <typename Operation>
+Result of_bits(Number a, Number b) {
+  return a.is_float || b.is_float ? Result() : number(int64_t{Operation()(a.whole, b.whole)});
 }
 
 // -1, 0 or 1; nothing where a NaN or a rounding would decide.
@@ -297,6 +304,9 @@ const StepKind STEP_KINDS[] = {
     {"mod", binary<mod>, 2},
     {"truediv", binary<truediv>, 2},
     {"pow", binary<power>, 2},
+    {"bitand", binary<of_bits<std::bit_and<int64_t>>>, 2},
+    {"bitor", binary<of_bits<std::bit_or<int64_t>>>, 2},
+    {"bitxor", binary<of_bits<std::bit_xor<int64_t>>>, 2},
     {"eq", binary<compare<is_eq>>, 2},
     {"ne", binary<compare<is_ne>>, 2},
     {"lt", binary<compare<is_lt>>, 2},

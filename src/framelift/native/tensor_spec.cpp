@@ -162,6 +162,68 @@ bool has_hooks(PyObject* tensor) {
   return accumulator && !(accumulator->pre_hooks().empty() && accumulator->post_hooks().empty());
 }
 
+namespace {
+
+// From the first byte of a value to behind the last one; empty if it has none.
+struct Bytes {
+  const char* begin = nullptr;
+  const char* end = nullptr;
+};
+
+template <class Int>
+Bytes reach(const void* start, size_t itemsize, size_t dims, const Int* sizes, const Int* strides, Int unit) {
+  const char* begin = static_cast<const char*>(start);
+  const char* end = begin + itemsize;
+  for (size_t dim = 0; dim < dims; ++dim) {
+    if (sizes[dim] == 0) {
+      return {};
+    }
+    Int way = (sizes[dim] - 1) * strides[dim] * unit;
+    (way < 0 ? begin : end) += way;
+  }
+  return {begin, end};
+}
+
+Bytes bytes_of(PyObject* value) {
+  if (is_tensor(value)) {
+    const c10::TensorImpl& impl = impl_of(value);
+    if (raw_layout(impl) != c10::kStrided || impl.has_symbolic_sizes_strides() || !impl.has_storage()) {
+      return {};
+    }
+    const c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
+    if (!storage->data_ptr().device().is_cpu() || storage->data_ptr().get() == nullptr) {
+      return {};
+    }
+    size_t itemsize = impl.dtype().itemsize();
+    const char* data = static_cast<const char*>(storage->data_ptr().get());
+    auto sizes = impl.sizes_default();
+    auto strides = impl.strides_default();
+    return reach<int64_t>(
+        data + impl.storage_offset_default() * itemsize, itemsize, sizes.size(), sizes.data(),
+        strides.data(), static_cast<int64_t>(itemsize));
+  }
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(value, &buffer, PyBUF_STRIDES) != 0) {
+    PyErr_Clear();
+    return {};
+  }
+  Bytes found = reach<Py_ssize_t>(
+      buffer.buf, buffer.itemsize, buffer.ndim, buffer.shape, buffer.strides, 1);
+  PyBuffer_Release(&buffer);
+  return found;
+}
+
+}  // namespace
+
+bool lie_apart(PyObject* left, PyObject* right) {
+  Bytes mine = bytes_of(left);
+  Bytes others = bytes_of(right);
+  if (mine.begin == mine.end || others.begin == others.end) {
+    return true;
+  }
+  return mine.end <= others.begin || others.end <= mine.begin;
+}
+
 int64_t offset_of(PyObject* tensor) {
   const c10::TensorImpl& impl = impl_of(tensor);
   bool strided = raw_layout(impl) == c10::kStrided && !impl.has_symbolic_sizes_strides();

@@ -26,6 +26,10 @@ bool is_leaf(PyObject* tensor);
 bool has_hooks(PyObject* tensor);
 int64_t offset_of(PyObject* tensor);
 
+// Whether no byte belongs to both of two tensors or arrays, as far as the first and last byte of each tell.
+// What is not a tensor on the CPU or something with a buffer lies apart from everything.
+bool lie_apart(PyObject* left, PyObject* right);
+
 // All reads are of the TensorImpl's own fields. What a tensor subclass answers in Python instead
 // (a device or sizes of its own) is not asked for: that would run Python code.
 class TensorSpec {

@@ -27,7 +27,7 @@ from framelift.core import breaks, policy
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.core.weakly import is_lasting
-from framelift.graph.subclasses import as_one_of
+from framelift.graph.subclasses import as_one_of, overrides
 from framelift.graph.symbols import is_symbolic, simplest
 from framelift.graph.terms import expression_of, text_of
 from framelift.guards.kinds import Access
@@ -50,6 +50,12 @@ LONG = 200
 """Texts and numbers longer than this are not written into the source."""
 
 READS = {"number": "{0}", "size": "{0}.size({1})", "stride": "{0}.stride({1})"}
+
+
+def asking_nobody(function: Any, *args: Any) -> Any:
+    """What the class of a tensor, and modes, had to say of it they have said while the program was traced."""
+    with torch._C.DisableTorchFunction():
+        return function(*args)
 
 
 class Cyclic(Exception):
@@ -215,12 +221,22 @@ class Rebuild:
                 continue
             entry = symbols.inputs[read.input]
             name = self.input(self.world.inputs.graph_input_source(entry.node, entry.real))
-            self.symbols[str(symbol)] = READS[read.kind].format(name, read.dim)
+            text = READS[read.kind].format(name, read.dim)
+            if read.kind != "number" and self.is_asked_about(entry.node):
+                method = f"{self.constant(torch.Tensor)}.{read.kind}"
+                text = f"{self.constant(asking_nobody)}({method}, {name}, {read.dim})"
+            self.symbols[str(symbol)] = text
         text = text_of(expression)
         for module in (math, torch):
             if f"{module.__name__}." in text:
                 self.constants[module.__name__] = module
         return f"({text})" if " " in text or "*" in text else text
+
+    def is_asked_about(self, node: torch.fx.Node) -> bool:
+        """Whether the class of an input, or a mode, is asked by torch what its methods do."""
+        recorder = self.world.recorder
+        known = recorder.subclasses.class_of(node.meta["example_value"])
+        return recorder.modes.may_ask or overrides(known)
 
     def make(self, value: Any, cls: type) -> str:
         if cls is Address:

@@ -52,7 +52,13 @@ from framelift.guards.sources import Source
 from framelift.interpreter.frame import Frame
 from framelift.interpreter.points import NoPointError, chain, made_for, standing
 from framelift.regions.plan import Activation, Plan
-from framelift.regions.rebuild import Cyclic, Rebuild, dictionary_of, is_plain_attribute
+from framelift.regions.rebuild import (
+    Cyclic,
+    Rebuild,
+    asking_nobody,
+    dictionary_of,
+    is_plain_attribute,
+)
 from framelift.regions.rerun import (
     copies_of,
     drawing_again,
@@ -407,12 +413,6 @@ def attribute_statements(target: str, cls: type, changes: list[tuple[str, Any]],
             held = dictionary_of(target, cls, r)
             statements.append(f"{held}[{r.expression(name)}] = {r.value(value)}")
     return statements
-
-
-def asking_nobody(function: Any, *args: Any) -> Any:
-    """What the class of a tensor, and modes, had to say of it they have said while the program was traced."""
-    with torch._C.DisableTorchFunction():
-        return function(*args)
 
 
 def slot_of(cls: type, name: str) -> Any:

@@ -86,7 +86,10 @@ serve_hasher(frozenset.__hash__)
 def serve_len(f: TraceFrame, obj: Any, /) -> Any:
     value = opened(obj)
     if type(value) is FakeTensor:
-        if f.world.recorder.modes.active:
+        own = f.world.overrides.ask_own(value, "__len__")
+        if own is not MISSING:
+            return len(range(own))
+        if f.world.recorder.modes.active or f.world.recorder.subclasses.are_there:
             return f.world.recorder.call(torch.Tensor.__len__, (value,), {})
         if not value.dim():
             raise TypeError("len() of a 0-d tensor")
@@ -235,6 +238,10 @@ def serve_descriptor_get(f: TraceFrame, descriptor: Any, instance: Any, owner: A
     if obj is not None and not isinstance(obj, descriptor.__objclass__):
         return _frame.native(descriptor.__get__, obj)  # which raises
     if type(obj) is FakeTensor and descriptor.__objclass__ is torch._C.TensorBase:
+        cls = f.world.recorder.subclasses.class_of(obj)
+        own = f.world.classes.attribute(cls, descriptor.__name__)
+        if own is not descriptor and type(own) is property:
+            return f.world.tensors.of_any_tensor(obj, cls, descriptor.__name__)
         return f.world.attributes.load(obj, descriptor.__name__)
     if f.world.classes.attribute(type(obj), descriptor.__name__) is not descriptor:
         return f.world.calls.native(f, type(descriptor).__get__, [descriptor, obj, owner], None)

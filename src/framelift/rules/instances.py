@@ -22,6 +22,7 @@ from framelift.interpreter.frame_objects import traceback_of
 from framelift.regions.rebuild import write_state
 from framelift.rules.constants import rebuild_constant, wrap_by_identity, wrap_singleton
 from framelift.trace.materialize import Seen
+from framelift.trace.part import Part
 from framelift.trace.shadows import View
 from framelift.trace.type_rules import Rebuilder, type_rule
 from framelift.trace.world import TraceWorld
@@ -152,11 +153,31 @@ def materialize_reference(world: TraceWorld, value: weakref.ref[Any], seen: Seen
     return value
 
 
+def idle(reference: Any) -> None:
+    """Stands in a trace for what is called when an object has gone."""
+
+
+class Callbacks(Part):
+    """What is called when that is gone to which a reference of the trace's refers. Only the reference that
+    the region makes calls it."""
+
+    def start(self) -> None:
+        self.of: dict[int, Any] = {}
+
+    def keep(self, reference: Any, callback: Any) -> Any:
+        self.of[id(reference)] = callback
+        return self.world.created.keep(reference)
+
+
 def rebuild_weak_reference(r: Rebuilder, value: weakref.ref[Any]) -> str:
     held = value()
     if held is None:
         raise Break(breaks.UNREBUILDABLE, "a weak reference to what is gone", culprit=value)
-    return r.variable(f"{r.constant(weakref.ref)}({r.variable(r.expression(held))})")
+    callback = r.world.feature(Callbacks).of.get(id(value))
+    given = "" if callback is None else f", {r.expression(callback)}"
+    if type(value) is weakref.KeyedRef:
+        given += f", {r.expression(value.key)}"
+    return r.variable(f"{r.constant(type(value))}({r.variable(r.expression(held))}{given})")
 
 
 type_rule(types.ModuleType, wrap=wrap_module, rebuild=rebuild_constant)
@@ -164,7 +185,7 @@ type_rule(types.SimpleNamespace, materialize=materialize_namespace)
 GETTERS = operator.attrgetter, operator.itemgetter, operator.methodcaller
 type_rule(*GETTERS, wrap=wrap_by_identity, rebuild=rebuild_reduced)
 type_rule(io.StringIO, io.BytesIO, rebuild=rebuild_stream)
-type_rule(weakref.ref, rebuild=rebuild_weak_reference, materialize=materialize_reference)
+type_rule(weakref.ref, weakref.KeyedRef, rebuild=rebuild_weak_reference, materialize=materialize_reference)
 
 
 # ---- exceptions

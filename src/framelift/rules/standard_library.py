@@ -36,6 +36,7 @@ from framelift.graph.effects import DATA
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.rules.constants import guard_local_time
+from framelift.rules.instances import Callbacks, idle
 from framelift.rules.torch_state import asked
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame, interpreted
@@ -107,9 +108,17 @@ def serve_function(
 
 
 @serve(weakref.ref)
-def serve_weak_reference(f: TraceFrame, obj: Any, /) -> Any:
-    """Without a callback: that would have to be called at run time."""
-    return f.world.created.keep(weakref.ref(f.world.materialize.shallow(obj)))
+def serve_weak_reference(f: TraceFrame, obj: Any, callback: Any = None, /) -> Any:
+    shown, callback = f.world.materialize.shallow(obj), opened(callback)
+    if callback is None:
+        return f.world.created.keep(weakref.ref(shown))
+    return f.world.feature(Callbacks).keep(weakref.ref(shown, idle), callback)
+
+
+@serve(weakref.KeyedRef)
+def serve_keyed_reference(f: TraceFrame, obj: Any, callback: Any, key: Any) -> Any:
+    made = weakref.KeyedRef(f.world.materialize.shallow(obj), idle, key)
+    return f.world.feature(Callbacks).keep(made, opened(callback))
 
 
 @serve(contextvars.ContextVar.get)

@@ -69,7 +69,6 @@ for _fn in {fn for module in (torch, functional) for fn in vars(module).values()
         rule(_fn, looks=Looks.DEEP, why=FUNCTIONAL)
 REGISTRIES = "torch.jit", "torch._jit_internal", "torch.compiler", "torch._library"
 python_functions_of(*REGISTRIES, refused=breaks.EFFECT, why="tells a compiler or the dispatcher something")
-rule(torch.overrides._pop_mode, refused=breaks.TORCH_STATE, why="torch.overrides._pop_mode")
 for _name in ("__enter__", "__exit__"):  # it looks for its place among the modes
     rule(vars(DeviceContext)[_name], refused=breaks.TORCH_STATE, why=f"DeviceContext.{_name}")
 SAID = ("name", "__str__", "__repr__", "__hash__", "__deepcopy__", "overloads", "__iter__", "__dir__")

@@ -43,7 +43,7 @@ ALWAYS_GUARDED = (
     *known("_get_deterministic_algorithms", "_get_deterministic_algorithms_warn_only"),
     *(torch.is_warn_always_enabled,),
     *known("_get_deterministic_fill_uninitialized_memory", "_get_warnAlways"),
-    *known("_is_torch_function_all_disabled", "_is_any_autocast_enabled"),
+    *known("_is_any_autocast_enabled"),
     *known("_get_cudnn_sdp_enabled", "_get_overrideable_sdp_enabled"),
     *known("_get_sdp_priority_order", "_get_flash_sdp_enabled", "_get_math_sdp_enabled"),
     *known("_get_mem_efficient_sdp_enabled", "_get_cudnn_enabled", "_get_mkldnn_enabled"),

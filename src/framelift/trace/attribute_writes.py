@@ -35,8 +35,11 @@ class AttributeWrites(Part):
             if cls in ABSTRACT:
                 return self.world.abstract(obj).set_attribute(obj, name, value)
             self.world.classes.attribute(cls, "__setattr__")
-            if issubclass(cls, type) or type(self.world.classes.attribute(cls, name)) is GetSetDescriptorType:
+            found = self.world.classes.attribute(cls, name)
+            if issubclass(cls, type) or type(found) is GetSetDescriptorType:
                 value = self.world.materialize.for_c(value)  # C takes it: a function's name must be a string
+            elif type(found) is property:
+                self.world.classes.accessor(found, "fset", cls)
             return native(setattr, obj, name, value)
         if view is None and issubclass(type(obj), threading.local):
             return self.world.containers.store(self.world.attributes.of_thread(obj), name, value)
@@ -79,7 +82,7 @@ class AttributeWrites(Part):
         if kind is property:
             if found.fset is None:
                 native(setattr, obj, name, value)
-            self.world.calls.invoke(found.fset, obj, value)
+            self.world.calls.invoke(classes.accessor(found, "fset", type(obj)), obj, value)
         elif kind is GetSetDescriptorType:
             refuse(breaks.ATTRIBUTE_WRITE, f"{name} set on an outside {type(obj).__name__}")
         elif found is not MISSING and kind is not MemberDescriptorType and classes.describes(kind, "__set__"):
@@ -98,6 +101,9 @@ class AttributeWrites(Part):
         if type(obj) is FakeTensor:
             return world.tensors.delete(obj, name)
         if view is None and not self.is_fixed(obj):
+            found = world.classes.attribute(type(obj), name)
+            if type(found) is property:
+                world.classes.accessor(found, "fdel", type(obj))
             native(delattr, obj, name)
             return
         deleter = world.classes.attribute(type(obj), "__delattr__") if issubclass(type(obj), type) else None
@@ -127,6 +133,9 @@ class AttributeWrites(Part):
         if kind is MemberDescriptorType:
             if self.world.attributes.slot(view, obj, found, name) is MISSING:
                 raise AttributeError(name)  # which is all that C says
+        elif kind is property and found.fdel is not None:
+            self.world.calls.invoke(self.world.classes.accessor(found, "fdel", type(obj)), obj)
+            return
         elif found is not MISSING and self.world.classes.describes(kind, "__delete__"):
             self.world.calls.invoke(kind.__delete__, self.world.classes.descriptor(found, type(obj)), obj)
             return

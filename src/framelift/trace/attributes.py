@@ -38,6 +38,7 @@ from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.lookups import class_attribute, is_ours
 from framelift.interpreter.pending import Pending, opened
+from framelift.trace.classes import SuperOfTensor
 from framelift.trace.part import Part
 from framelift.trace.shadows import DELETED, GETATTRIBUTE, View, own_dictionary, slots_of
 from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, rule_of_type
@@ -89,6 +90,12 @@ ALIKE_IN_NUMBERS = frozenset({"imag", "denominator", "__class__", "__doc__"})
 """Attributes that are the same of all ints, and of all floats."""
 
 
+MODULE_GETATTR = torch.nn.Module.__getattr__
+"""As torch has it: a program may put another in its place."""
+CALLED_IN = {property: "fget", classmethod: "__func__", staticmethod: "__func__"}
+"""What a class may have -> where that has what C calls or gives."""
+
+
 class Attributes(Part):
     """Reads attributes. What is set and deleted is in `AttributeWrites`."""
 
@@ -127,7 +134,7 @@ class Attributes(Part):
             return world.abstract(obj).attribute(obj, name)
         if cls in SYMBOLIC:
             return self.of_number(obj, name)
-        if cls is super:
+        if cls is super or cls is SuperOfTensor:
             return self.of_super(obj, name)
         if issubclass(type(obj), type):
             return world.classes.load(obj, name)
@@ -141,6 +148,8 @@ class Attributes(Part):
             if type(getattribute) is not FunctionType:
                 if type(found) is property and self.is_interpreted_getter(cls, found.fget):
                     return world.calls.invoke(found.fget, obj)  # not by C, to which symbols would be numbers
+                if type(found) in CALLED_IN:
+                    world.classes.accessor(found, CALLED_IN[type(found)], cls)
                 if self.is_of_class(obj, cls, name, found):
                     return self.bound(found, obj, cls, name)
             world.classes.special_of_c(cls, "__getattr__")
@@ -152,7 +161,7 @@ class Attributes(Part):
             world.errors.looking_at(obj)
         if id(obj) in world.inputs.known and rule_of_type(cls).by_identity:
             return self.of_identical(obj, name)
-        return native(getattr, obj, name)
+        return world.calls.handed_on(getattr, obj, name)
 
     def of_number(self, symbol: Any, name: str) -> Any:
         """An attribute of a number that is a symbol."""
@@ -188,7 +197,7 @@ class Attributes(Part):
             if type(found) in (MethodDescriptorType, WrapperDescriptorType):
                 return found, obj
             return NULL, self.of_number(obj, name)
-        if cls is not super and not issubclass(type(obj), type):
+        if cls is not super and cls is not SuperOfTensor and not issubclass(type(obj), type):
             found = classes.attribute(cls, name)
             builtin = type(found) is MethodDescriptorType
             if type(found) is FunctionType or (builtin and cls.__flags__ & IMMUTABLE_TYPE):
@@ -245,7 +254,9 @@ class Attributes(Part):
         kind = type(found)
         if found is not MISSING and kind is not FunctionType:
             if kind is property:
-                return self.world.calls.invoke(found.fget, obj) if found.fget else native(getattr, obj, name)
+                if found.fget is None:
+                    return native(getattr, obj, name)
+                return self.world.calls.invoke(classes.accessor(found, "fget", cls), obj)
             if kind is MemberDescriptorType and name != "__dict__":  # as a SimpleNamespace has it
                 return self.slot(view, obj, found, name)
             if kind is MemberDescriptorType or kind is GetSetDescriptorType:
@@ -353,7 +364,7 @@ class Attributes(Part):
         if kind is FunctionType:
             return found if obj is None else MethodType(found, obj)
         if kind is classmethod:
-            fn = found.__func__
+            fn = self.world.classes.accessor(found, "__func__", cls)
             return MethodType(fn, cls) if type(fn) is FunctionType else found.__get__(obj, cls)
         if kind is staticmethod:
             return found.__func__
@@ -376,7 +387,7 @@ class Attributes(Part):
     @acts_for_program
     def absent(self, obj: Any, cls: type, name: str, hook: bool) -> Any:
         getter = self.world.classes.attribute(cls, "__getattr__") if hook else MISSING
-        if getter is torch.nn.Module.__getattr__:
+        if getter is MODULE_GETATTR:
             return self.registered(obj, name)
         if getter is not MISSING:
             return self.world.calls.invoke(getter, obj, name)
@@ -427,7 +438,7 @@ class Attributes(Part):
             found = classes.attribute(cls, name)
             kind = type(found)
             if kind is property and found.fget is not None:
-                return self.world.calls.invoke(found.fget, module)
+                return self.world.calls.invoke(classes.accessor(found, "fget", cls), module)
             stores = classes.describes(kind, "__set__") or classes.describes(kind, "__delete__")
             if kind not in STATE_OF_C and stores and classes.describes(kind, "__get__"):
                 return self.got(kind.__get__, found, module, cls)
@@ -471,11 +482,15 @@ class Attributes(Part):
                 if classes.is_own(base, name):
                     if type(found) is FunctionType and not (classes.views or cls in created):
                         self.supers[cls, start, name] = found
+                    if type(obj) is SuperOfTensor and issubclass(torch.Tensor, base):
+                        return self.world.tensors.of_any_tensor(this, cls, name)
                     if type(found) in STATE_OF_C:
                         return native(getattr, obj, name)
                     if type(found) is property and found.fget and this is not cls:
-                        return self.world.calls.invoke(found.fget, this)
+                        return self.world.calls.invoke(classes.accessor(found, "fget", cls), this)
                     return self.bound(found, None if this is cls else this, cls, name)
+        if type(obj) is SuperOfTensor:
+            obj = super(cls, cls)  # which has no more
         return native(getattr, obj, name)
 
     def of_identical(self, obj: Any, name: str) -> Any:
@@ -553,7 +568,7 @@ class Attributes(Part):
         found = self.world.classes.attribute(cls, name)
         if self.is_of_class(obj, cls, name, found):
             return self.bound(found, obj, cls, name)
-        return native(object.__getattribute__, obj, name)
+        return self.world.calls.handed_on(object.__getattribute__, obj, name)
 
     @acts_for_program
     def vars_of(self, obj: Any) -> Any:

@@ -437,7 +437,7 @@ def why_disabled(fn: types.FunctionType) -> str | None:
     marks = vars(fn)
     if "_framelift_disable" in marks:
         return marks["_framelift_disable"]
-    if marks.get("_torchdynamo_disable"):
+    if policy.is_disabled_by_mark(fn):
         return str(marks.get("_torchdynamo_disable_msg") or "torch.compiler.disable")
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import types
 import typing
+from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -26,6 +27,8 @@ from framelift.trace.scopes import CONSTANTS
 from framelift.trace.shadows import DELETED, View
 from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, is_ordinary
 
+CONTAINERS = (list, dict, set)
+"""What descriptors may be derived from, and hold their own state in."""
 DESCRIBING = ("__get__", "__set__", "__delete__", "__set_name__")
 PROTOCOL_ATTRIBUTES: Any = vars(typing)["_get_protocol_attrs"]
 MRO: Any = vars(type)["__mro__"]
@@ -36,6 +39,15 @@ PLAIN_METHODS: set[Any] = {
     types.MethodDescriptorType,
 }
 """Types of what a class has under the name of a method that say nothing else than what they are."""
+
+
+@dataclass(frozen=True)
+class SuperOfTensor:
+    """`super(start, tensor)`: of the tensor's class, which the fake that stands for it is not of."""
+
+    __self__: Any
+    __thisclass__: type
+    __self_class__: type
 
 
 class Classes(Part):
@@ -116,13 +128,30 @@ class Classes(Part):
 
     def descriptor(self, found: Any, cls: type) -> Any:
         """What a class has found, as its own methods may look at it: wrapped, if it is from outside."""
-        if not is_ordinary(type(found)) or self.is_made_for(cls, found):
+        kind = type(found)
+        if not (is_ordinary(kind) or issubclass(kind, CONTAINERS)) or self.is_made_for(cls, found):
             return found
         return self.descriptor_input(found, cls)
 
     def descriptor_input(self, found: Any, cls: type) -> Any:
         place = self.world.inputs.root.constant(found, f"a {type(found).__qualname__} of {cls.__qualname__}")
         return self.world.inputs.load(found, place)
+
+    def found_by_c(self, found: Any, obj: Any, cls: Any = None) -> Any:
+        """The descriptor of which C calls a method for an object, or a class: as that one may look at it."""
+        world = self.world
+        if id(found) in world.inputs.known or id(found) in world.attributes.views:
+            return found
+        for owner in (type(obj), cls) if issubclass(type(cls), type) else (type(obj),):
+            for base in MRO.__get__(owner):
+                if base not in world.created.classes and any(found is own for own in vars(base).values()):
+                    return self.descriptor(found, owner)
+        return found
+
+    def accessor(self, found: Any, name: str, cls: type) -> Any:
+        """What a property or the like calls, which may be an object from outside."""
+        called = getattr(found, name)
+        return called if type(called) is FunctionType else self.descriptor(called, cls)
 
     def special_of_c(self, cls: type, name: str) -> Any:
         """C may look a special method up, and hand what it finds to that one's own `__get__` or `__call__`:
@@ -186,7 +215,7 @@ class Classes(Part):
         of_meta = self.attribute(meta, name)
         if of_meta is not MISSING and hasattr(type(of_meta), "__set__"):
             if type(of_meta) is property:
-                return self.world.calls.invoke(of_meta.fget, cls)
+                return self.world.calls.invoke(self.accessor(of_meta, "fget", meta), cls)
             return self.load_getset(cls, name)
         found = self.attribute(cls, name)
         if found is not MISSING:
@@ -242,6 +271,12 @@ class Classes(Part):
         if type(obj) in ABSTRACT:
             return self.world.abstract(obj).class_of(obj)
         return stood_for(type(obj))
+
+    def super_of(self, start: Any, obj: Any) -> Any:
+        """`super(start, obj)`."""
+        if type(obj) is FakeTensor and issubclass(self.class_of(obj), start):
+            return SuperOfTensor(obj, start, self.class_of(obj))
+        return super(start, obj)
 
     def type_of(self, value: Any) -> type:
         """`type(value)`; a constant that is only asked for its type is guarded for that alone."""

@@ -9,6 +9,7 @@ other constants is compared this way; the program's own objects would see the co
 from __future__ import annotations
 
 import collections
+import functools
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from framelift._frame import native
 from framelift.core.blame import acts_for_program
 from framelift.core.sentinels import MISSING
 from framelift.graph.arithmetic import NUMBERS
-from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, settled
+from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, data_dependence, settled
 from framelift.trace.materialize import ATOMS
 from framelift.trace.part import Part
 
@@ -136,6 +137,8 @@ class Comparisons(Part):
         or not only what can be copied."""
         if fn in LOOKING_IN and type(args[0]) is range:
             return self.in_range(args[0], args[1])
+        if fn is operator.contains and (found := self.is_among(args[1], args[0])) is not MISSING:
+            return found
         bounds = [settled(bound) for bound in args[2:]]  # between which `index` looks
         copies = self.copies(args[:2])
         if copies is None:
@@ -149,6 +152,20 @@ class Comparisons(Part):
         if all(type(operand) in SYMBOLIC or type(operand) in UNLIKE_NUMBERS for operand in operands):
             return fn(*[PYTHON_TYPES.get(type(operand), lambda x=operand: x)() for operand in operands])
         return MISSING
+
+    def is_among(self, value: Any, container: Any) -> Any:
+        """Whether an integer is one of some others: one fact, whichever it is. MISSING: some are none."""
+        if type(value) is not torch.SymInt or type(container) not in (tuple, list) or not container:
+            return MISSING
+        items = [self.world.materialize.for_torch(item) for item in container]
+        if not all(type(item) in (int, torch.SymInt) for item in items):
+            return MISSING
+        with torch._C.DisableTorchFunction(), data_dependence():
+            conditions = [value == item for item in items]
+            if any(condition is True for condition in conditions):
+                return True
+            open_ones = [condition for condition in conditions if type(condition) is torch.SymBool]
+            return bool(settled(functools.reduce(operator.or_, open_ones))) if open_ones else False
 
     def in_range(self, numbers: range, value: Any) -> Any:
         if type(value) is not torch.SymInt or not numbers:

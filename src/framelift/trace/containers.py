@@ -93,6 +93,9 @@ class Containers(Part):
             container = container.open()
         cls = type(container)
         if cls is FakeTensor:
+            own = self.world.overrides.ask_own(container, "__getitem__", key)
+            if own is not MISSING:
+                return own
             return self.world.recorder.call(operator.getitem, (container, self.world.tensors.index(key)), {})
         if cls in ABSTRACT:
             return self.world.abstract(container).get_item(container, key)
@@ -124,6 +127,8 @@ class Containers(Part):
         cls = type(container)
         materialize = self.world.materialize
         if cls is FakeTensor:
+            if self.world.overrides.ask_own(container, "__setitem__", key, value) is not MISSING:
+                return
             self.world.recorder.call(
                 operator.setitem, (container, self.world.tensors.index(key), materialize.for_torch(value)), {}
             )
@@ -142,6 +147,8 @@ class Containers(Part):
 
     def delete(self, container: Any, key: Any) -> None:
         container = opened(container)
+        if self.world.overrides.ask_own(container, "__delitem__", key) is not MISSING:
+            return
         method = self.world.classes.own_method(container, type(container), "__delitem__")
         if method is not None:
             self.world.calls.invoke(method, container, key)
@@ -156,6 +163,10 @@ class Containers(Part):
                 return found is not MISSING
             container = container.open()
         cls = type(container)
+        if cls is FakeTensor:
+            own = self.world.overrides.ask_own(container, "__contains__", value)
+            if own is not MISSING:
+                return self.world.operators.truth(own)
         if cls in MAPPINGS and type(value) in KEYS:
             return native(operator.contains, container, value)  # a key's `__eq__` may be the program's
         if cls is types.MappingProxyType:
@@ -209,6 +220,9 @@ class Containers(Part):
         value = opened(value)
         cls = type(value)
         if cls is FakeTensor:
+            own = self.world.overrides.ask_own(value, "__iter__")
+            if own is not MISSING:
+                return own
             return iter(self.world.recorder.call(torch.Tensor.unbind, (value, 0), {}))
         if cls in ABSTRACT:
             return iter(self.world.abstract(value).items(value))
@@ -241,7 +255,7 @@ class Containers(Part):
         if self.world.inputs.is_opaque(iterator):
             refuse(breaks.OUTSIDE_ITERATOR, f"a {type(iterator).__qualname__}")
         self.world.classes.special_of_c(type(iterator), "__next__")
-        if self.world.recorder.builder.symbols is not None:
+        if self.world.may_have_symbols:
             return self.world.calls.called_with_symbols(next, NEXT, [iterator, MISSING], {})
         return native(next, iterator, MISSING)
 

@@ -1,9 +1,8 @@
 """Which sizes and numbers are symbols: those that have changed since last time, those that are marked, all.
 
 What was captured before says what the sizes were then (`Dynamism.learn`); a dimension, or a number, that
-is another one now is taken for a symbol. If the program turns out to need one definite value all the same,
-that is remembered, and once it was another value the next capture takes it for a constant at once. Once may
-be for the sake of another size that was not known to vary: the cache of a model grows with its mask.
+is another one now is taken for a symbol. Where the program turns out to need one definite value all the same,
+the capture is for that value, and the next one tries again: for another value the program may not need it.
 """
 
 from __future__ import annotations
@@ -47,14 +46,10 @@ class Dynamism:
         """Source -> the values, or sizes, that earlier captures were made for."""
         self.saw_strides = False
         """Whether strides are among them."""
-        self.fixed: set[Any] = set()
-        """Sources, and pairs of source and dimension, of which a definite value is needed."""
         self.handed_over: dict[str, Any] = {}
         """Variable -> what is known of it at breaks, as in `seen`; the rest of a function begins with it."""
         self.steps_on_data: set[Any] = set()
         """The instructions where captures ended since what they give is decided by the data."""
-        self.suspects: dict[Any, str] = {}
-        """Those of which it was once, and which."""
 
     def learn(self, captures: Iterable[dict[str, Any]]) -> None:
         """Takes in what earlier captures rely on, each as `relied_on` says it."""
@@ -69,12 +64,6 @@ class Dynamism:
         """Whether a number that has not been looked at yet may turn out to be a symbol."""
         return self.mode is not False and bool(self.mode or self.seen)
 
-    def was_definite(self, one: Any, value: str) -> None:
-        """The program needed a definite value of what was a symbol. The same value twice is a branch for that
-        one (`if n == 0`), and no sign that it needs one each time."""
-        if self.suspects.setdefault(one, value) != value:
-            self.fixed.add(one)
-
     def number(self, source: Source, value: int | float) -> bool:
         """Whether a number is a symbol."""
         if source.access is Access.CONST or not -LARGEST < value < LARGEST:
@@ -82,13 +71,12 @@ class Dynamism:
         if type(value) is float and value == 0:
             return False  # torch's expressions have one zero, Python has two
         if type(value) is int and is_named(source, config.dynamic_sources):
-            return str(source) not in self.fixed
+            return True
         if self.mode is False or (config.specialize_int if type(value) is int else config.specialize_float):
             return False
         if self.mode and type(value) is int and is_passed(source):
-            return str(source) not in self.fixed
-        changed = any(other is VARIES or other != value for other in self.seen.get(str(source), ()))
-        return changed and str(source) not in self.fixed
+            return True
+        return any(other is VARIES or other != value for other in self.seen.get(str(source), ()))
 
     def dims(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
         """The dimensions of a tensor that are symbols."""
@@ -106,8 +94,6 @@ class Dynamism:
             for n, history in self.histories(source, tensor).items():
                 if any(size != shape[n] for size in history):
                     found[n] = Dim(history=history)
-        text = str(source) if self.fixed else ""
-        found = {n: dim for n, dim in found.items() if (text, n) not in self.fixed}
         found |= {n: dim for n, dim in marked.items() if dim is not None}
         return {n: dim for n, dim in found.items() if marked.get(n, dim) is not None}
 

@@ -13,11 +13,14 @@ import torch.fx
 
 from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
+from framelift.graph.fakes import PLAIN_CLASSES
+from framelift.graph.op_memory import ATOMS
 from framelift.guards.kinds import Access
 from framelift.interpreter.lookups import RELIED_ON, has_finaliser, is_watched, leave_unwatched
-from framelift.interpreter.pending import Pending
+from framelift.interpreter.pending import Pending, unchanged
 from framelift.trace.part import Part
-from framelift.trace.shadows import own_dictionary
+from framelift.trace.scopes import contents_of
+from framelift.trace.shadows import change_of, own_dictionary
 from framelift.trace.type_rules import is_hashed_oddly
 
 if TYPE_CHECKING:
@@ -97,6 +100,32 @@ class Lifetimes(Part):
                 " and ".join(sorted({type(value).__qualname__ for value in dropped.values()})),
             )
 
+    def may_have_dropped(self) -> bool:
+        """Whether a change may have let go of an object: of one that holds others, or is referred to."""
+        world = self.world
+        if world.writes.calls or world.classes.views or world.iterators.advanced():
+            return True
+        if world.context_variables.changes():
+            return True
+        if any(name == "__setitem__" for one in world.containers.blind.values() for name, _ in one.calls):
+            return True
+        cells = ((shadow, before) for _, shadow, before in world.functions.shadow_cells.values())
+        gone = [before for shadow, before in cells if not unchanged(contents_of(shadow), before)]
+        for view in (*world.attributes.views.values(), *world.scopes.views.values()):
+            own = view.outside if type(view.outside) is dict else own_dictionary(view.outside)
+            changes = view.changes()
+            if own is not None:
+                gone += [own[name] for name, _ in changes if name in own]
+            elif changes:  # it has slots only
+                return True
+        for change in filter(None, map(change_of, world.containers.shadows.values())):
+            outside, shadow = change.shadow.outside, change.shadow.shadow
+            if not issubclass(type(outside), HOLDING) or shadow is None:
+                return True
+            now = {id(item.value if type(item) is Pending else item) for item in items_of(shadow)}
+            gone += [item for item in items_of(outside) if id(item) not in now]
+        return not all(map(holds_nothing, gone))
+
     def may_be_missed(self, value: Any, stack: list[Any]) -> bool:
         """Whether a weak reference may be left to it, or a part that is in its memory. What would have to be
         made again is not worth it."""
@@ -110,6 +139,13 @@ class Lifetimes(Part):
         if not is_watched(type(value)):
             return False
         return weakref.getweakrefcount(value) > 0 or any(item is value for item in stack)
+
+
+def holds_nothing(value: Any) -> bool:
+    """Whether an object from outside that is let go of lets nothing else go, and nobody notices."""
+    if type(value) in PLAIN_CLASSES:
+        return not own_dictionary(value) and value.grad_fn is None and not weakref.getweakrefcount(value)
+    return type(value) in ATOMS
 
 
 HOLDING = (list, dict, set, collections.deque)

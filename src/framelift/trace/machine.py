@@ -24,10 +24,24 @@ TraceFrame = Frame["TraceWorld"]
 TOLD_OF_CLASSES = {"__init_subclass__": 0, "__set_name__": 1}
 """Methods that C calls while it makes a class -> which of their arguments that is."""
 
+OF_DESCRIPTORS = frozenset({"__get__", "__set__", "__delete__"})
+"""Methods that C calls of what it has found on a class."""
+
 GIVING_NUMBERS = frozenset(
     {"__len__", "__length_hint__", "__index__", "__int__", "__float__", "__complex__", "__hash__", "__bool__"}
 )
 """Methods of which C needs the number that they give, whatever it does with what others give."""
+
+UNARY = ("neg", "pos", "abs", "invert", "round", "floor", "ceil", "trunc")
+BINARY = (
+    *("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow"),
+    *("lshift", "rshift", "and", "or", "xor"),
+)
+HANDED_ON = frozenset(
+    {f"__{side}{name}__" for name in BINARY for side in ("", "r", "i")}
+    | {f"__{name}__" for name in (*UNARY, "getattr", "getattribute", "get")}
+)
+"""Methods by which C does an operation for the program, of which the result is what they give."""
 
 VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
@@ -56,15 +70,18 @@ class TracingMachine(Machine["TraceWorld"]):
         of_new_class = TOLD_OF_CLASSES.get(func.__name__)
         if of_new_class is not None and isinstance(arguments[of_new_class], type):
             self.world.created.add_class(arguments[of_new_class])
+        if func.__name__ in OF_DESCRIPTORS and len(arguments) > 1:
+            arguments[0] = self.world.classes.found_by_c(*arguments[:3])
         if func in self.served and not func.__code__.co_flags & VARIADIC:
             count = func.__code__.co_argcount
             named = dict(zip(func.__code__.co_varnames[count:], arguments[count:], strict=False))
             return self.world.materialize.for_c(self.invoke(func, tuple(arguments[:count]), named))
         show = self.world.materialize
-        if self.world.recorder.builder.symbols is None or func.__name__ in GIVING_NUMBERS:
+        if func.__name__ in GIVING_NUMBERS:
             result = show.for_c(super().enter(func, arguments, namespace))
         else:
-            result = show.for_caller(functools.partial(super().enter, func, arguments, namespace))
+            run = functools.partial(super().enter, func, arguments, namespace)
+            result = show.for_caller(run, func.__name__ in HANDED_ON)
         if type(result) is Address and result.source is not None:
             self.world.addresses.fix(result)  # the hash of something, which tables have already
         if namespace is not None and namespace is not func.__globals__:

@@ -52,16 +52,16 @@ class Materialize(Part):
         """The same for a torch function, which takes symbols."""
         return self.value(value, SeenByTorch())
 
-    def for_caller(self, run: Callable[[], Any]) -> Any:
-        """What C is given by code of the program's that it has called."""
-        if self.world.recorder.builder.symbols is None:
-            return self.for_c(run())
+    def for_caller(self, run: Callable[[], Any], is_handed_on: bool = False) -> Any:
+        """What C is given by code of the program's that it has called, and may hand on in any case."""
         calls = self.world.calls
         passes_numbers, calls.passes_numbers = calls.passes_numbers, False
         try:
             result = run()
         finally:
             calls.passes_numbers = passes_numbers
+        if is_handed_on:
+            passes_numbers = self.world.recorder.builder.symbols is not None
         return self.for_torch(result) if passes_numbers else self.for_c(result)
 
     def value(self, value: Any, seen: Seen) -> Any:

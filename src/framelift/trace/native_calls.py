@@ -83,6 +83,10 @@ CONVERSIONS = frozenset({int, float})
 """What C makes numbers of tensors with, though it takes no symbol for one."""
 
 
+NUMBERS_OF_OBJECTS = CONVERSIONS | {operator.index}
+"""What asks an object for a number."""
+
+
 def is_number(args: list[Any]) -> bool:
     """Whether the only argument is a tensor that a number can be made of, and no truth value."""
     return len(args) == 1 and type(args[0]) is FakeTensor and args[0].dtype is not torch.bool
@@ -243,9 +247,13 @@ class NativeCalls(Part):
             args = list(args)
             if (found := call_with_abstract(world, fn, args, kwargs)) is not MISSING:
                 return found
-        if fn in CONVERSIONS and len(args) == 1 and type(given_one := opened(args[0])) in ABSTRACT:
-            args = [world.abstract(given_one).number(given_one)]
-        if world.recorder.builder.symbols is not None or world.inputs.dynamism.may_vary:
+        if fn in NUMBERS_OF_OBJECTS and len(args) == 1 and not kwargs:
+            given_one = opened(args[0])
+            if type(given_one) in ABSTRACT and fn in CONVERSIONS:
+                args = [world.abstract(given_one).number(given_one)]
+            elif (number := world.operators.given_by_method(fn, given_one)) is not MISSING:
+                return number
+        if world.may_have_symbols:
             if rule.with_symbols is not None:
                 given = list(args)
                 if (found := rule.with_symbols(world, fn, given, kwargs)) is not MISSING:
@@ -310,6 +318,10 @@ class NativeCalls(Part):
                 self.ran_as_it_is = fn.__qualname__
             if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
                 refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
+        if world.recorder.subclasses.classes:
+            found, args = world.overrides.given_to_c(fn, args)
+            if found is not MISSING:
+                return found
         if fn in REFLECTED and len(args) == 2 and type(args[0]) is type(args[1]) is FakeTensor:
             return world.recorder.call(fn, tuple(args), {})  # of which C does not know whom to ask first
         if world.set_order.sources:
@@ -325,7 +337,7 @@ class NativeCalls(Part):
         of_abc = getattr(fn, "__module__", None) == "_abc" and bool(args) and not world.created.has(args[0])
         if of_abc and fn.__name__ == "_abc_register":
             refuse(breaks.EFFECT, f"a class is registered with {args[0].__qualname__}")
-        if world.recorder.builder.symbols is not None:
+        if world.may_have_symbols:
             result = self.called_with_symbols(fn, rule, args, kwargs)
         else:
             result = native(fn, *args, **kwargs) if kwargs else world.set_order.call(fn, args)
@@ -343,6 +355,14 @@ class NativeCalls(Part):
         try:
             with data_dependence():
                 return native(fn, *args, **kwargs) if kwargs else self.world.set_order.call(fn, args)
+        finally:
+            self.passes_numbers = before
+
+    def handed_on(self, fn: Any, *args: Any) -> Any:
+        """A call by C that gives what it is given by what it calls."""
+        before, self.passes_numbers = self.passes_numbers, self.world.may_have_symbols
+        try:
+            return native(fn, *args)
         finally:
             self.passes_numbers = before
 
@@ -428,8 +448,7 @@ class NativeCalls(Part):
         if cls in ATOMS and cls is not type:
             return value
         if cls in C_CALLABLES:
-            has_symbols = self.world.recorder.builder.symbols is not None
-            escapes = self.world.set_order.disordered or (is_called and has_symbols)
+            escapes = self.world.set_order.disordered or (is_called and self.world.may_have_symbols)
             if not escapes and self.stays_inside(value, cls):
                 return value
         elif cls not in BY_TYPE and cls not in (functools.partial, MethodWrapperType):
@@ -487,7 +506,7 @@ def call_reference(world: TraceWorld, reference: Any, args: list[Any], kwargs: d
     if source is None or args or kwargs:
         return native(reference, *args, **kwargs)
     resumed = world.frame.function is not None and origin_of(world.frame.function.__code__) is not None
-    if resumed or world.writes.any_so_far():
+    if resumed or world.lifetimes.may_have_dropped():
         refuse(breaks.OPAQUE_OBJECT, "a weak reference, after changes that may have ended it")
     return world.guards.found(source.child(Access.REFERENT), reference())
 

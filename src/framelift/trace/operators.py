@@ -6,6 +6,8 @@ import collections
 import contextlib
 import operator
 import re
+import sys
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -20,16 +22,17 @@ from framelift.graph import arithmetic, numbers_of_data
 from framelift.graph.arithmetic import NUMBERS
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, data_dependence, settled, simplest
 from framelift.guards.kinds import Access, Check
-from framelift.interpreter.op_operators import IN_PLACE
+from framelift.interpreter.op_operators import IN_PLACE, METHODS
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.callable_rules import rule_of
 from framelift.trace.classes import is_checked_by_class, protocols_in
 from framelift.trace.comparisons import COMPARING
 from framelift.trace.containers import SIZED
 from framelift.trace.late_texts import FORMATTING, OF_VALUES
-from framelift.trace.materialize import ATOMS, Seen
+from framelift.trace.machine import calls_back
+from framelift.trace.materialize import ATOMS, Seen, SeenByTorch
 from framelift.trace.part import Part
-from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE
+from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, is_ordinary
 
 GRAPH_OPERATORS = frozenset(
     {*IN_PLACE, *IN_PLACE.values()}
@@ -44,14 +47,6 @@ OF_SIZES = frozenset({len, operator.getitem, operator.add, operator.iadd, operat
 TEXT_FIELD = re.compile(r"%(\([^)]*\))?[^%a-zA-Z]*[sra]")
 """What shows a value's text, rather than its number, where `%` formats it."""
 
-REFLECTED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
-METHODS = {
-    fn: (f"__{fn.__name__.strip('_')}__", f"__r{fn.__name__.strip('_')}__") for fn in {*IN_PLACE.values()}
-}
-METHODS |= {fn: (f"__{fn.__name__}__", *METHODS[plain]) for fn, plain in IN_PLACE.items()}
-METHODS |= {getattr(operator, one): (f"__{one}__", f"__{other}__") for one, other in REFLECTED.items()}
-"""Operator with two operands -> the methods by which a class may have its own."""
-
 TEXTUAL = OF_VALUES | FORMATTING
 """Operators that may give a text where no operand is one yet to be made."""
 
@@ -62,6 +57,34 @@ JOINING = frozenset({operator.add, operator.iadd, operator.mul, operator.imul})
 MERGING = frozenset({dict.update, operator.or_, operator.ior})
 """Operations that move the values of dictionaries without looking at them."""
 DICTIONARIES = (dict, collections.OrderedDict, collections.defaultdict)
+
+
+ASKING: dict[Any, tuple[str, ...]] = {
+    **{len: ("__len__",), bool: ("__bool__", "__len__"), operator.index: ("__index__",)},
+    **{int: ("__int__",), float: ("__float__",)},
+}
+"""Function that gives a number -> the methods that it asks an object for it, in this order."""
+KINDS: dict[Any, tuple[type, ...]] = dict.fromkeys((len, int, operator.index), (int, torch.SymInt))
+KINDS |= {float: (float, torch.SymFloat), bool: (bool, torch.SymBool)}
+"""Function -> the types of what a method has to give."""
+
+
+class Giving:
+    """An object with an answer of which C says what is wrong with it."""
+
+    def __init__(self, given: Any) -> None:
+        self.given = given
+
+    def give(self) -> Any:
+        return self.given
+
+    __len__ = __bool__ = __index__ = __int__ = __float__ = give
+
+
+def is_of_program(value: Any) -> bool:
+    """Whether a value may be of a class of the program's, with methods that C calls."""
+    cls = type(value)
+    return cls not in SYMBOLIC and cls is not FakeTensor and is_ordinary(cls)
 
 
 class Operators(Part):
@@ -81,6 +104,10 @@ class Operators(Part):
             if symbols and not tensors:
                 return self.compute(fn, operands)
             if tensors and fn in GRAPH_OPERATORS:
+                if world.recorder.subclasses.classes:
+                    found = world.overrides.operate(fn, operands)
+                    if found is not MISSING:
+                        return found
                 if fn in IN_PLACE and type(operands[0]) is not FakeTensor:
                     fn = IN_PLACE[fn]  # `number += tensor` changes no tensor
                 return world.recorder.call(fn, operands, {})
@@ -89,6 +116,10 @@ class Operators(Part):
         for operand in operands:
             if type(operand) in ABSTRACT:
                 return world.abstract(operand).operate(fn, operands)
+        if fn in METHODS and world.recorder.subclasses.classes:
+            found = world.overrides.operate(fn, operands)
+            if found is not MISSING:
+                return found
         if fn in JOINING and type(operands[0]) in SEQUENCES and type(operands[1]) in (*SEQUENCES, int):
             return fn(*operands)
         if fn in MERGING and all(type(operand) in DICTIONARIES for operand in operands):
@@ -175,7 +206,8 @@ class Operators(Part):
                 return left
             if fn is not operator.add and type(left) is int and type(right) in SEQUENCES:
                 return right * left
-        shown: list[Seen] = [{} for _ in operands]
+        keeps_symbols = self.is_done_by_methods(operands)
+        shown: list[Seen] = [SeenByTorch() if keeps_symbols else {} for _ in operands]
         prepared = list(map(self.world.materialize.value, operands, shown))
         if self.world.set_order.sources:
             self.world.set_order.check(fn, prepared)
@@ -190,13 +222,44 @@ class Operators(Part):
                 self.world.set_order.refuse_in(seen)
         return self.world.set_order.call(fn, prepared)
 
+    def is_done_by_methods(self, operands: tuple[Any, ...]) -> bool:
+        """Whether an operand is a number that varies, and the other one the program's own object: C hands the
+        number on to what its class has for the operator."""
+        if self.world.recorder.builder.symbols is None or len(operands) != 2:
+            return False
+        left, right = operands if type(operands[0]) in SYMBOLIC else operands[::-1]
+        return type(left) in NUMBERS and is_of_program(right)
+
     @acts_for_program
     def length(self, value: Any) -> int:
         if type(value) in SIZED:
             return len(value)
         if type(value) in ABSTRACT:
             return self.world.abstract(value).length(value)
-        return native(len, self.world.materialize.shallow(value))
+        given = self.given_by_method(len, value)
+        return native(len, self.world.materialize.shallow(value)) if given is MISSING else given
+
+    def is_length(self, given: Any) -> bool:
+        if type(given) is int:
+            return 0 <= given <= sys.maxsize
+        return self.truth(self.apply(operator.ge, given, 0))
+
+    @calls_back
+    @acts_for_program
+    def given_by_method(self, fn: Any, value: Any) -> Any:
+        """What a method of the program's class gives where a function of C asks it for a number, which may be
+        one that varies. MISSING: C asks."""
+        world = self.world
+        if not world.may_have_symbols or not is_of_program(value):
+            return MISSING
+        methods = (world.classes.attribute(type(value), name) for name in ASKING[fn])
+        method = next((found for found in methods if found is not MISSING), MISSING)
+        if type(method) is not FunctionType:
+            return MISSING
+        given = opened(world.calls.invoke(method, value))
+        if type(given) in KINDS[fn] and (fn is not len or self.is_length(given)):
+            return given
+        return fn(type(type(value).__name__, (Giving,), {})(world.materialize.for_c(given)))
 
     @acts_for_program
     def truth(self, value: Any) -> bool:
@@ -215,6 +278,9 @@ class Operators(Part):
             value = value.open()
         cls = type(value)
         if cls is FakeTensor:
+            own = self.world.overrides.ask_own(value, "__bool__")
+            if own is not MISSING:
+                return self.truth(own)
             expected = self.world.raising_branches.truth(value, value)
             if expected is not None:
                 return expected
@@ -225,8 +291,12 @@ class Operators(Part):
             return bool(value)
         if cls in ABSTRACT:
             return self.world.abstract(value).truth(value)
-        if all(self.world.classes.attribute(cls, name) is MISSING for name in ("__bool__", "__len__")):
+        asked = [name for name in ASKING[bool] if self.world.classes.attribute(cls, name) is not MISSING]
+        if not asked:
             return True
+        given = self.given_by_method(bool if asked[0] == "__bool__" else len, value)
+        if given is not MISSING:
+            return self.truth_of_symbol(given) if type(given) in SYMBOLIC else bool(given)
         return native(bool, self.world.materialize.shallow(value))
 
     def truth_of_tensor(self, value: FakeTensor) -> bool:

@@ -292,5 +292,5 @@ class Origins:
         if origin is None:
             return None
         made = Origin(self.activation(origin.activation), origin.at, origin.item)
-        made.is_intermediate = origin.is_intermediate
+        made.is_intermediate, made.annotation = origin.is_intermediate, origin.annotation
         return made

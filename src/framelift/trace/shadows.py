@@ -160,8 +160,11 @@ def wrap_container(world: TraceWorld, value: Any, source: Source) -> Any:
     made = Shadow(source, value, shadow, base, original)
     world.inputs.know(value, shadow, source)
     world.containers.shadows[id(shadow)] = made
-    if id(value) in world.containers.blind:
-        for method, (first, *rest) in world.containers.blind.pop(id(value)).calls:
+    blind = world.containers.blind.pop(id(value), None)
+    if blind is not None:
+        if blind.source is not source:
+            world.guards.add(source, Check.SAME_AS, blind.source)
+        for method, (first, *rest) in blind.calls:
             first = first if base is list else world.identity.key(first)
             if base is set:
                 made.calls.append((method, (first,)))

@@ -68,6 +68,11 @@ class TensorAttributes(Part):
             own = self.subclass_attribute(fake, cls, name)
             if own is not MISSING:
                 return own
+        return self.of_any_tensor(fake, cls, name)
+
+    @acts_for_program
+    def of_any_tensor(self, fake: Any, cls: type, name: str) -> Any:
+        """An attribute that every tensor has."""
         getter = GETTERS.get(name)
         if getter is not None and self.is_asked_for(fake):
             return native(getter.__get__, fake)  # the getter of the class of fakes asks nobody

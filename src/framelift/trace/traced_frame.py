@@ -7,6 +7,7 @@ from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodTyp
 from typing import Any
 
 import torch
+import torch.fx.traceback as fx_traceback
 
 from framelift.bytecode import slot_names
 from framelift.bytecode.resume import INNER, called_by
@@ -16,7 +17,7 @@ from framelift.core.sentinels import MISSING
 from framelift.graph.origins import Activation, CalledModule, Origin
 from framelift.guards.kinds import Access
 from framelift.guards.sources import STACK, Source
-from framelift.interpreter.pending import Pending
+from framelift.interpreter.pending import Pending, opened
 from framelift.trace.part import Part
 
 CALLING = ("forward", "_call_impl")
@@ -77,6 +78,10 @@ class Places(Part):
         """That of the node that was recorded last."""
         self.given: list[Origin | None] = []
         """Those of the next nodes, in reverse, where a call is replayed."""
+        self.annotated: dict[Any, Any] = {}
+        """What the program had annotated the latest nodes with."""
+        self.annotations: dict[Any, Any] = {}
+        """The same, opened."""
 
     def here(self) -> Place | None:
         """Where the program stands."""
@@ -130,7 +135,24 @@ class Places(Part):
             # in a loop its value was stored meanwhile; otherwise the instruction records more than one node
             latest.is_intermediate = not latest.slot_holds_value(frame.fast)
         self.latest = latest = Origin(activation, at)
+        latest.annotation = self.annotation()
         return latest
+
+    def annotation(self) -> dict[Any, Any] | None:
+        """What the program has annotated the nodes with that it records, as it keeps that itself."""
+        meta: Any = fx_traceback.current_meta
+        seen = self.world.inputs.known.get(id(meta))
+        custom = (meta if seen is None else seen.opened).get("custom")
+        if not custom:
+            return None
+        custom = opened(custom)
+        if type(custom) is not dict:
+            return None
+        known = self.annotated
+        if custom.keys() != known.keys() or any(custom[key] is not known[key] for key in known):
+            self.annotated = dict(custom)
+            self.annotations = self.world.materialize.for_c(dict(custom))
+        return self.annotations
 
     def activation(self, frame: Any) -> Activation:
         found: Activation | None = getattr(frame, "activation", None)  # not set before it is asked for

@@ -85,6 +85,11 @@ class TraceWorld:
         overrides = self.overrides
         recorder.ask_program(overrides.ask_class, overrides.ask_mode, overrides.meet_mode)
 
+    @property
+    def may_have_symbols(self) -> bool:
+        """Whether there are symbols in the trace, or numbers that may turn out to be some."""
+        return self.recorder.builder.symbols is not None or self.inputs.dynamism.may_vary
+
     def feature(self, kind: type[State]) -> State:
         """The object that a feature keeps for this trace. It is made when it is first asked for."""
         found = self.features.get(kind)

@@ -404,3 +404,80 @@ def test_dispatch_modes_run_as_they_are(backend: str) -> None:
         Comparison().same(*results, "result")
         Comparison().same(in_dispatch_mode(x), inside(x), "result")
         Comparison().same(plain(x), compiled(x), "result")
+
+
+def asks_for_modes(x: Any) -> Any:
+    from torch.overrides import _get_current_function_mode, _get_current_function_mode_stack
+
+    before = len(_get_current_function_mode_stack())
+    with Log() as outer, Scale() as inner:
+        stack = _get_current_function_mode_stack()
+        found = [stack[-2] is outer, stack[-1] is inner, _get_current_function_mode() is inner]
+        count = len(stack) - before
+        depth = torch._C._len_torch_function_stack() - before
+        y = x + 1
+    return y, before, count, depth, found, outer.names
+
+
+def puts_a_mode_aside(x: Any) -> Any:
+    with Log() as outer, Scale() as inner:
+        y = x + 1
+        with torch.overrides._pop_mode_temporarily() as mode:
+            z = x + 2
+            same = mode is inner
+        w = x + 3
+    return y, z, w, same, outer.names, inner.seen
+
+
+def without_modes_and_classes(x: Any) -> Any:
+    with torch._C.DisableTorchFunction():
+        y = x + 1
+    return y, x + 2, type(y).__name__
+
+
+@pytest.mark.parametrize("fn", [asks_for_modes, puts_a_mode_aside], ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("around", [0, 2])
+def test_which_modes_there_are_is_known(fn: Callable[..., Any], around: int) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(around):
+            stack.enter_context(Swap())
+        found = framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(2))
+        Comparison().same(fn(torch.ones(2)), found, "result")
+
+
+def test_a_mode_from_before_the_call_is_put_aside() -> None:
+    def fn(x: Any) -> Any:
+        with torch.overrides._pop_mode_temporarily() as mode:
+            y = x + 1
+        return y, x + 1, mode.seen
+
+    with Scale() as mode:
+        compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+        found = compiled(torch.ones(2))
+        assert mode.seen == 2  # with the call of torch.ones
+    with Scale():
+        expected = fn(torch.ones(2))
+    Comparison().same(expected, found, "result")
+
+
+def test_how_many_modes_there_are_is_known_after_a_break() -> None:
+    def fn(x: Any) -> Any:
+        with Log() as log:
+            before = torch.overrides._get_current_function_mode_stack()
+            y = x + 1
+            framelift.graph_break()
+            after = torch.overrides._get_current_function_mode_stack()
+        return y, [mode is log for mode in before], [mode is log for mode in after]
+
+    found = framelift.compile(fn, backend="eager")(torch.ones(2))
+    Comparison().same(fn(torch.ones(2)), found, "result")
+
+
+class Kept(torch.Tensor):
+    pass
+
+
+def test_classes_and_modes_may_be_disabled() -> None:
+    for given in (torch.ones(2), torch.ones(2).as_subclass(Kept)):
+        compiled = framelift.compile(without_modes_and_classes, backend="eager", fullgraph=True)
+        Comparison().same(without_modes_and_classes(given), compiled(given), "result")

@@ -444,6 +444,38 @@ def test_arrays_that_share_memory(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_arrays_that_lie_apart_may_be_written_to(backend: str) -> None:
+    """That they do is guarded: with those that overlap, as here are first and second, another entry runs."""
+
+    def fn(a, b, x):
+        a[...] = a + b
+        x[1:] += 1
+        return b * 2, x.sum()
+
+    def given(where, base, other, tensor):
+        of_tensor = tensor.numpy()
+        return {
+            "apart": (base[:4], other[:4], tensor),
+            "apart in one": (base[:4], base[4:8], tensor),
+            "overlapping": (base[1:5], base[:4], tensor),
+            "the same": (base[:4], base[:4], tensor),
+            "strided": (base[::2], base[1::2], tensor),
+            "a tensor's": (other[:5], of_tensor, tensor),
+            "behind a tensor's": (other[:2], of_tensor[3:], tensor[:3]),
+        }[where]
+
+    whole = framelift.compile(fn, backend=backend, fullgraph=True)
+    compiled = framelift.compile(fn, backend=backend)
+    places = ["apart", "apart in one", "overlapping", "apart", "the same", "strided", "a tensor's"]
+    for where in (*places, "behind a tensor's", "apart", "overlapping", "a tensor's"):
+        outcomes = []
+        for called in (fn, whole if where.startswith("apart") else compiled):
+            memory = np.arange(8.0), np.arange(8.0) * 3, torch.arange(5.0, dtype=torch.float64)
+            outcomes.append((called(*given(where, *memory)), memory))
+        same(*outcomes)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_tensor_after_a_write_to_an_array(backend: str) -> None:
     """The trace ends in front of the tensor, which is no input then, though its sizes may vary."""
 

@@ -8,7 +8,6 @@ compiler's, which a program enters to make a mask.
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import torch
@@ -22,11 +21,10 @@ from framelift.graph.functions import element
 from framelift.graph.recorder import Recorder
 from framelift.graph.symbols import settled
 from framelift.interpreter.pending import opened
-from framelift.trace.bodies import Traced, captures, disagree, fresh, interpret, traced
+from framelift.trace.bodies import Traced, captures, disagree, fresh, traced
 from framelift.trace.callable_rules import BY_NAME, serve
 from framelift.trace.world import TraceWorld
 
-interpret(inspect.unwrap(torch.fx.traceback.annotate))
 # it says nothing where something is compiled
 serve(torchs._warn_once)(lambda f, /, *args, **kwargs: None)
 

@@ -131,7 +131,7 @@ class GradientLevel:
         made = add(functorch._wrap_for_grad, (value, self.number))
         self.call.like(made, stands.meta["example_value"])
         add(functorch.set_inplace_requires_grad_allowed, (True,))
-        add(torchs._set_tensor_requires_grad, (made,))
+        self.call.like(add(torchs._set_tensor_requires_grad, (made,)), stands.meta["example_value"])
         add(functorch.set_inplace_requires_grad_allowed, (False,))
         return made
 
@@ -158,7 +158,7 @@ def write_gradients(call: Call) -> Any:
     count = len(level.primals)
     outputs = call.inline([*level.primals, *call.values[count:]])
     grads = call.add(torchs._autograd_grad, (outputs[:1], level.primals), create_graph=True)
-    found = [call.add(operator.getitem, (grads, n)) for n in range(count)]
+    found = items(call, grads, call.results[:count])
     results = [level.unwrap(value, n) for n, value in enumerate((*found, *outputs))]
     level.end()
     return results
@@ -173,6 +173,7 @@ def write_pull_back(call: Call) -> Any:
     level.end()
     settings = {"retain_graph": True, "create_graph": "grad" not in level.around}
     grads = call.add(torchs._autograd_grad, (list(found), level.primals, given), **settings)
+    call.like(grads, call.results[:count])
     return [call.add(operator.getitem, (grads, n), result=n) for n in range(count)]
 
 
@@ -187,22 +188,29 @@ def write_push_forward(call: Call) -> Any:
     if is_outermost:
         call.add(forward_ad.enter_dual_level)
     call.add(forward_ad._maybe_load_decompositions)
-    pairs = zip(call.values[:count], call.values[count : 2 * count], strict=True)
-    duals = [call.add(forward_ad.make_dual, (primal, tangent), level=0) for primal, tangent in pairs]
-    for dual, stands in zip(duals, call.body.graph.find_nodes(op="placeholder"), strict=False):
-        call.like(dual, stands.meta["example_value"])
+    given = zip(call.values[:count], call.values[count : 2 * count], strict=True)
+    duals = [call.add(forward_ad.make_dual, (primal, tangent), level=0) for primal, tangent in given]
+    for dual, held in zip(duals, call.body.graph.find_nodes(op="placeholder"), strict=False):
+        call.like(dual, held.meta["example_value"])
     found = call.inline([*duals, *call.values[2 * count :]])
     strict = bool(call.settings.get("strict", False))
     unpacked = [call.add(torchs.safe_unpack_dual, (dual, strict)) for dual in found[:outputs]]
-    primals = [call.add(operator.getitem, (pair, 0)) for pair in unpacked]
-    tangents = [call.add(operator.getitem, (pair, 1)) for pair in unpacked]
-    given = enumerate((*primals, *found[outputs:], *tangents))
-    results = [call.add(unwrap_for_grad, (value, level), result=n) for n, value in given]
+    stands = zip(call.results[:outputs], call.results[-outputs:], strict=True)
+    pairs = [items(call, pair, stand_ins) for pair, stand_ins in zip(unpacked, stands, strict=True)]
+    primals, tangents = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    wrapped = enumerate((*primals, *found[outputs:], *tangents))
+    results = [call.add(unwrap_for_grad, (value, level), result=n) for n, value in wrapped]
     if is_outermost:
         call.add(forward_ad.exit_dual_level, level=0)
     call.add(torch._C._set_fwd_grad_enabled, (around.get("forward", True),))
     call.add(end_jvp)
     return results
+
+
+def items(call: Call, node: Any, stand_ins: tuple[Any, ...]) -> list[Any]:
+    """The items of what a node gives; these stand for them."""
+    call.like(node, stand_ins)
+    return [call.like(call.add(operator.getitem, (node, n)), each) for n, each in enumerate(stand_ins)]
 
 
 def counts(call: Call) -> tuple[int, int]:

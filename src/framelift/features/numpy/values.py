@@ -46,7 +46,7 @@ def wrap_array(world: TraceWorld, value: Any, source: Source) -> Any:
         world.guards.add(part("flags").child(Access.NATIVE_ATTR, flag), Check.IS, True)
     with outside_of_modes():
         tensor = torch.from_numpy(value)
-    world.recorder.inputs.note_array()
+    world.recorder.inputs.note_array(tensor, value)
     made = world.runtime_calls.note(torch.from_numpy, (source,), {}, pure=True)
     tensor = world.runtime_calls.tensor(tensor, made, world.inputs.texts.of(source), sizes)
     array = Array(tensor)
