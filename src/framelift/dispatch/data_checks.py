@@ -17,6 +17,9 @@ import torch.fx
 
 Graph = torch.fx.GraphModule
 
+# Torch 2.11's compilers take the check of a matrix without an inverse for one that nobody needs.
+torch.fx.has_side_effect(torch.ops.aten._linalg_check_errors.default)
+
 
 class Check(NamedTuple):
     """What eager code checks of one argument of a call."""
