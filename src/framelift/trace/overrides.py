@@ -4,6 +4,7 @@ and of Python's operators, by special methods of their own. Interpreted as the p
 
 from __future__ import annotations
 
+import itertools
 import operator
 from types import FunctionType, MethodType
 from typing import Any
@@ -88,7 +89,7 @@ class Overrides(Part):
 
     def ask_own(self, value: Any, name: str, *args: Any) -> Any:
         """What a special method of the program's gives; MISSING if its class has none."""
-        if not self.world.recorder.subclasses.classes:
+        if not self.world.recorder.subclasses.are_programs:
             return MISSING
         method = self.own_method(value, name)
         return MISSING if method is MISSING else opened(self.world.calls.invoke(method, *args))
@@ -108,10 +109,15 @@ class Overrides(Part):
     @acts_for_program
     def operate(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """An operator on tensors whose classes have their own; MISSING where the recorder is to be asked."""
+        classes = self.world.recorder.subclasses.classes
+        if all(classes.get(id(one), torch.Tensor) in PLAIN_CLASSES for one in operands):
+            return MISSING
         names = METHODS.get(fn)
         if names is None:
             return self.ask_own(operands[0], f"__{fn.__name__.strip('_')}__", *operands[1:])
         left, right = operands
+        if all(self.own_method(*of) is MISSING for of in itertools.product(operands, names)):
+            return MISSING
         answered = False
         asked = [(left, name, right) for name in names[:-1]]
         asked.insert(len(asked) - self.asks_right_first(left, right, names[-1]), (right, names[-1], left))
