@@ -27,6 +27,13 @@ def checkpointed(x: torch.Tensor) -> Any:
     return checkpoint(lambda x: (dropout(x), x * 2), x, use_reentrant=False)
 
 
+def initialised_again(x: torch.Tensor) -> Any:
+    layer = torch.nn.Linear(3, 3)
+    torch.nn.init.eye_(layer.weight)
+    torch.nn.init.zeros_(layer.bias)
+    return layer(x)
+
+
 NOT_LOOKED_AT: dict[str, Callable[[torch.Tensor], Any]] = {
     "expand_as": lambda x: ROW.expand_as(dropout(x)),
     "view_as": lambda x: torch.ones(9).view_as(dropout(x)),
@@ -40,6 +47,10 @@ NOT_LOOKED_AT: dict[str, Callable[[torch.Tensor], Any]] = {
     "copy_": lambda x: dropout(x).copy_(x),
     "uniform_": lambda x: dropout(x).uniform_(),
     "out": lambda x: torch.add(x, 1, out=dropout(x)),
+    "an out that was drawn": lambda x: (y := torch.empty(3, 3).uniform_(), torch.eye(3, out=y), y + 1)[2],
+    "drawn and drawn": lambda x: (y := torch.normal(0.0, 1.0, (3,)), torch.arange(3.0, out=y), y + 1)[2],
+    "filled and used": lambda x: (y := torch.empty(3).normal_(), y.fill_(2), y + 1)[2],
+    "initialised again": initialised_again,
     "another of broadcast_tensors": lambda x: torch.broadcast_tensors(dropout(x), ROW)[1] + 0,
     "another of meshgrid": lambda x: torch.meshgrid(dropout(x)[0], ROW, indexing="ij")[1] + 0,
     "another result of vmap": lambda x: torch.vmap(lambda r: (dropout(r), r * 2), randomness="different")(x)[

@@ -147,6 +147,8 @@ class FailingCalls:
                     found += [part for part in node.users if part not in needed]
                 is_needed = True
             if is_needed:
+                if written is not None and follows_memory:
+                    live -= filled_by(node, self.writes[node])
                 used = looked_at(node)
                 if node.target is torch.autograd.grad and given is None:
                     # gradients depend on what was kept for them, not on what is differentiated
@@ -217,6 +219,19 @@ def looked_at(node: torch.fx.Node) -> list[torch.fx.Node]:
     kwargs = {name: value for name, value in node.kwargs.items() if name != "out"}
     torch.fx.map_arg((args, kwargs), found.append)
     return found
+
+
+def filled_by(node: torch.fx.Node, written: list[Tensor]) -> set[int]:
+    """The memory that a call writes all of, whatever was there before."""
+    if name_of(node) not in FILLED and "out" not in node.kwargs:
+        return set()
+    return {storage(tensor) for tensor in written if fills_its_memory(tensor)}
+
+
+def fills_its_memory(tensor: Tensor) -> bool:
+    if tensor.layout is not torch.strided or any(type(size) is not int for size in tensor.shape):
+        return False
+    return tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
 
 
 def comes_of(node: torch.fx.Node, calls: set[torch.fx.Node]) -> bool:

@@ -54,6 +54,7 @@ class Histories:
         """Why no gradients can be computed any more."""
         self.hooks: set[Any] = set()
         """Nodes of hooks that make something of a gradient of zeros."""
+        self.has_hooks = False
         self.run_as_captured: str | None = None
         """Why the graph is not for a backend, if it is not."""
         self.ended: dict[int, Callable[[Any], Any]] = {}
@@ -71,9 +72,16 @@ class Histories:
         """Something else has a gradient too, so none may be accumulated in it."""
         self.shared_gradients.add(id(grad))
 
-    def add_hook(self, node: torch.fx.Node) -> None:
-        """The node of a hook that makes something of a gradient of zeros."""
-        self.hooks.add(node)
+    def add_hook(self, node: torch.fx.Node, makes_something: bool) -> None:
+        """`makes_something`: of a gradient of zeros."""
+        self.has_hooks = True
+        if makes_something:
+            self.hooks.add(node)
+
+    def hooked(self) -> set[Any]:
+        """The nodes of tensors with hooks."""
+        nodes = self.builder.body.graph.nodes if self.has_hooks else ()
+        return {node.args[0] for node in nodes if node.target in HOOKING}
 
     def remove_hook(self, node: torch.fx.Node) -> None:
         self.hooks.discard(node)
@@ -170,7 +178,22 @@ class Histories:
             nodes = reached(map(self.with_history, tensors))
             retained = [t for t in self.retained.values() if history_of(self.with_history(t)) in nodes]
             found = self.inputs_reached(nodes) + self.leaves_reached(nodes) + retained
+        hooked = self.hooked() if retained else ()
+        if any(self.builder.body.nodes[id(tensor)] in hooked for tensor in retained):
+            why = "a gradient that is retained behind hooks"  # torch gives the one before them
+            raise Break(breaks.GRADIENTS, why)
         return [fake for fake in found if fake.requires_grad]
+
+    def refuse_retained(self, tensors: list[Any]) -> None:
+        """Where gradients are asked for, tensors on the way retain theirs too."""
+        if not self.retained:
+            return
+        self.replay()
+        with self.real_histories():
+            nodes = reached(map(self.with_history, tensors))
+            on_the_way = any(history_of(self.with_history(t)) in nodes for t in self.retained.values())
+        if on_the_way:
+            raise Break(breaks.GRADIENTS, "torch.autograd.grad through a tensor that retains its gradient")
 
     # ---- gradients
 
@@ -245,6 +268,8 @@ class Histories:
             self.run_as_captured = SEVERAL_OUTPUTS
         elif (self.retained or self.watches_all) and self.feeds_others(outputs):
             self.run_as_captured = RESULTS_OF_RESULTS
+        elif self.has_hooks and self.hooks_results(outputs):
+            self.run_as_captured = HOOKED_RESULT
         if not (self.freed or self.leaves):
             return
         self.replay()
@@ -252,6 +277,12 @@ class Histories:
         with self.real_histories():
             for fake in tensors:
                 self.prepare_output(fake, tensors)
+
+    def hooks_results(self, outputs: list[Any]) -> bool:
+        """Whether a result has a hook: to a backward graph it comes after all that others do with what it
+        gives, and not in its turn."""
+        hooked = self.hooked()
+        return any(self.builder.body.nodes[id(fake)] in hooked for fake in filter(is_differentiated, outputs))
 
     def feeds_others(self, outputs: list[Any]) -> bool:
         """Whether a tensor whose gradient is looked at is one that another result is computed from: to a
@@ -298,7 +329,12 @@ class Histories:
 
 SEVERAL_OUTPUTS = "a hook that gives a gradient where none came, and several differentiated results"
 RESULTS_OF_RESULTS = "a result whose gradient is looked at, and that another is computed from"
+HOOKED_RESULT = "a result with a hook, behind which others may look at its gradient"
 LEAF_INSIDE = "a tensor that is differentiated up to one made inside, which lives on"
+
+
+HOOKING: set[Any] = set()
+"""Functions that register hooks on their first argument."""
 
 
 def history_of(tensor: Any) -> Any:

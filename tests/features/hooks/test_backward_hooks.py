@@ -428,7 +428,9 @@ def test_a_result_that_nobody_uses(hook, is_compiled, kind):
 
     framelift.counters.clear()
     torch.testing.assert_close(outcome(True), outcome(False))
-    assert sum(framelift.counters["graphs_run_as_captured"].values()) == (not is_compiled)
+    # a hook of the result itself comes in its turn with what others do with the result's gradient
+    as_captured = not is_compiled or kind == "tensor"
+    assert sum(framelift.counters["graphs_run_as_captured"].values()) == as_captured
 
 
 # ---- hooks that come and go

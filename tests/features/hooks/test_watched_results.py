@@ -134,3 +134,93 @@ def test_what_gradients_need_is_changed(
         torch.testing.assert_close(found, program(x))
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             found.sum().backward()
+
+
+# ---- hooks, and gradients that are retained behind them
+
+
+def of_hooks(*steps: str) -> Callable[[torch.Tensor], Any]:
+    """A tensor on which hooks are registered, and its gradient retained, in an order."""
+
+    def make(x: torch.Tensor) -> torch.Tensor:
+        z = x * 2
+        for step in steps:
+            if step == "retain":
+                z.retain_grad()
+            elif step == "add":
+                z.register_hook(lambda grad: grad + 1)
+            elif step == "scale":
+                z.register_hook(lambda grad: grad * 3)
+            elif step == "removed":
+                z.register_hook(lambda grad: grad * 5).remove()
+            else:
+                z = z.mul_(2)
+        return z
+
+    return make
+
+
+ORDERS = ["retain", "retain add", "add retain", "add retain scale", "retain removed", "add"]
+ORDERS += ["retain add scale", "add retain write", "retain write add"]
+
+
+def backward_inside(z: torch.Tensor, x: torch.Tensor) -> Any:
+    z.sin().sum().backward()
+    return z.grad
+
+
+def backward_twice(z: torch.Tensor, x: torch.Tensor) -> Any:
+    z.sin().sum().backward(retain_graph=True)
+    z.cos().sum().backward()
+    return z.grad
+
+
+def asked_for(z: torch.Tensor, x: torch.Tensor) -> Any:
+    return torch.autograd.grad(z.sin().sum(), x), z.grad
+
+
+def asked_for_itself(z: torch.Tensor, x: torch.Tensor) -> Any:
+    return torch.autograd.grad(z.sin().sum(), z), z.grad
+
+
+def asked_for_both(z: torch.Tensor, x: torch.Tensor) -> Any:
+    return torch.autograd.grad(z.sin().sum(), [z, x]), z.grad
+
+
+ASKING = [backward_inside, backward_twice, asked_for, asked_for_itself, asked_for_both]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_gradients_are_retained_behind_hooks(order: str, backend: str) -> None:
+    make = of_hooks(*order.split())
+    for ask in ASKING:
+        fn = lambda x, ask=ask: ask(make(x), x)
+        compiled = framelift.compile(fn, backend=backend)
+        found = []
+        for run in (fn, compiled, compiled):
+            x = torch.tensor([0.5, 1.0], requires_grad=True)
+            found.append((str(run(x)), str(x.grad)))
+        assert found[0] == found[1] == found[2], ask.__name__
+
+
+@pytest.mark.parametrize("later", ["nothing", "retain", "scale"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_a_result_with_hooks_is_watched_behind_them(order: str, backend: str, later: str) -> None:
+    make = of_hooks(*order.split())
+    compiled = framelift.compile(make, backend=backend)
+    found = []
+    for run in (make, compiled, compiled):
+        LOG.clear()
+        x = torch.tensor([0.5, 1.0], requires_grad=True)
+        z = run(x)
+        if later == "retain":
+            z.retain_grad()
+        elif later == "scale":
+            z.register_hook(noting("later"))
+        z.sin().sum().backward()
+        found.append((str(z.grad), str(x.grad), str(LOG)))
+    assert found[0] == found[1] == found[2]

@@ -38,7 +38,9 @@ def serve_grad(
     settings = {"grad_outputs": given, "retain_graph": retain_graph, "create_graph": create_graph}
     settings |= {"allow_unused": allow_unused, "materialize_grads": materialize_grads}
     settings = {name: opened(value) for name, value in settings.items()}
-    return f.world.recorder.histories.gradients(roots, by, settings)
+    histories = f.world.recorder.histories
+    histories.refuse_retained(roots)
+    return histories.gradients(roots, by, settings)
 
 
 @serve(Tensor.backward)

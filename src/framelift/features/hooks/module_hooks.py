@@ -274,7 +274,7 @@ def body_of(world: TraceWorld, operator: str, function: Any, given: list[Any], i
 
 def note_if_it_matters(world: TraceWorld, hook: TracedHook, found: Traced) -> None:
     if not is_zero_preserving(found.body):
-        world.recorder.histories.add_hook(hook.node)
+        world.recorder.histories.add_hook(hook.node, makes_something=True)
 
 
 def as_arguments(world: TraceWorld, found: Traced) -> tuple[Any, tuple[Any, ...]]:

@@ -20,6 +20,7 @@ from torch.utils.hooks import RemovableHandle
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.features.hooks.zero_preserving import is_zero_preserving
+from framelift.graph.history import HOOKING
 from framelift.graph.torch_forms import Call, form_of
 from framelift.interpreter.pending import opened
 from framelift.trace.bodies import fresh, interpret, traced
@@ -36,6 +37,7 @@ def hook_gradient(tensor: Tensor, hook: Any, *operands: Any) -> None:
     tensor.register_hook(lambda grad: hook(grad, *operands))
 
 
+HOOKING.add(hook_gradient)
 interpret(hook_gradient)  # whose hook a captured backward pass calls
 
 
@@ -105,8 +107,7 @@ def recorded(world: TraceWorld, tensor: FakeTensor, hook: Any) -> torch.fx.Node 
     given = (builder.node_of(tensor), module, *found.body.outer_nodes)
     node: torch.fx.Node = builder.add_call(hook_gradient, given, None, pure=False)
     builder.failing.note_effect()
-    if not is_zero_preserving(found.body):
-        recorder.histories.add_hook(node)
+    recorder.histories.add_hook(node, makes_something=not is_zero_preserving(found.body))
     return node
 
 
