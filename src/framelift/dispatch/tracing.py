@@ -266,7 +266,8 @@ class Trace:
         written = recorder.mutations.written_inputs()
         as_captured = histories.run_as_captured
         if as_captured is None and region.has_graph:
-            as_captured = why_not_compiled(recorder.inputs.entries, written, graph)
+            behind = recorder.wrappers.behind
+            as_captured = why_not_compiled(recorder.inputs.entries, written, graph, behind)
         capture = Capture(
             fn_name=self.fn.__qualname__,
             graph=graph_module(graph, recorder.builder.body.modules) if region.has_graph else None,
@@ -291,6 +292,7 @@ class Trace:
             ran_as_it_is=self.world.calls.ran_as_it_is,
             is_hashed=self.world.set_order.is_hashed,
             inlined_calls=self.world.functions.inlined_calls,
+            is_better_than_frame=bool(recorder.builder.calls) or self.world.calls.told_compiled,
             lines=self.lines,
             visits=[] if self.visits is None else [self.visits],
             input_names={} if self.lines is None else {node.name: str(source) for node, source, _ in inputs},

@@ -96,7 +96,6 @@ def serve_answer(question: Any, answer: Any) -> None:
 
 
 ANSWERS: dict[Any, Any] = {
-    torch.compiler.is_dynamo_compiling: True,
     torch.jit.is_scripting: False,
     torch.jit.is_tracing: False,
     torch.nn.modules.activation._is_make_fx_tracing: False,
@@ -117,7 +116,12 @@ def serve_log_api_usage(f: TraceFrame, event: Any, /) -> Any:
 def serve_is_compiling(f: TraceFrame, /) -> Any:
     """A module's call asks, so as not to run in compiled code the hooks that are always called if forward
     raises: here they are run."""
-    return f.code.code is not torch.nn.Module._call_impl.__code__
+    return f.code.code is not torch.nn.Module._call_impl.__code__ and f.world.calls.tell_compiled()
+
+
+@serve(torch.compiler.is_dynamo_compiling, looks=Looks.DEEP, why=QUESTION)
+def serve_is_dynamo_compiling(f: TraceFrame, /) -> Any:
+    return f.world.calls.tell_compiled()
 
 
 @serve(torch.compiler.is_exporting, looks=Looks.DEEP, why=QUESTION)

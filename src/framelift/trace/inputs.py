@@ -111,6 +111,8 @@ class Inputs(Part):
     def fixed(self, value: Any, source: Source) -> Any:
         """A key or set member: its identity or value is fixed by the guard on its container. It is hashed by
         what it holds, so nothing in there may be pending."""
+        if issubclass(type(value), (torch.Tensor, tuple, frozenset)):
+            self.world.identity.meet_table()
         return self.world.materialize.for_c(self.load(value, self.root.constant(value, f"<key of {source}>")))
 
     def is_opaque(self, value: Any) -> bool:
