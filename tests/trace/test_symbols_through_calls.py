@@ -295,6 +295,15 @@ def reduced_objects(x):
 
 
 @program
+def loops_over_ranges(x):
+    n = x.shape[0]
+    whole = [x[at : at + n] * 2 for at in range(0, n, n)]
+    for size in range(n + 2, n, -1):
+        x = x + size
+    return x, whole, [(at, at * 2) for at in range(n, n + 2)], [at for at in range(0, n, 100)]
+
+
+@program
 def bits(x):
     n = x.shape[0]
     return x * (n & 3) + (n ^ 9) + ((n | 8) & (n - 1)), n & -2 ^ 5
@@ -342,6 +351,9 @@ def test_a_third_size_does_not_compile_again(name: str, dynamic: bool | None, ba
         lambda x: x + 1 if x.shape[0] in [7, 2 * x.shape[0], 9, x.shape[0] // 2 + 5] else x - 1,
         lambda x: x + 1 if x.shape[0] & 6 == 4 or x.shape[0] ^ 3 > 20 else x - 1,
         lambda x: x + bisect.bisect([4, 8, 16], x.shape[0]),
+        lambda x: [x[at : at + 4].sum(0) for at in range(0, x.shape[0], 4)],
+        lambda x: [x + at for at in range(12, 0, -x.shape[0])],
+        lambda x: [list(range(x.shape[0])), repr(range(0, x.shape[0], 4)), x + range(x.shape[0]).stop],
         lambda x: x + heapq.nlargest(2, [9, x.shape[0], 7])[1],
         lambda x: x + (1 if Batch(x[9:]) else 2) + len(Batch(x)),
         lambda x: x + sorted([x.shape[0], 8])[0],
@@ -430,6 +442,33 @@ def test_the_text_of_a_check_that_fails_is_of_what_varies(check: str, caplog: An
     for n in (5, 8, 12, 20, 7):
         alike(compiled(torch.ones(n)), fn(torch.ones(n)))
     assert "mistake" not in caplog.text
+
+
+def test_a_loop_over_a_long_range_may_end_early() -> None:
+    def fn(x, n):
+        for at in range(n * 10**8):
+            if at == 2:
+                break
+            x = x + at
+        return x
+
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    for n in (1, 2, 3):
+        alike(compiled(torch.ones(2), n), fn(torch.ones(2), n))
+
+
+def test_a_break_within_a_loop_over_a_range() -> None:
+    def fn(x):
+        seen = []
+        for at in range(0, x.shape[0], 16):
+            print("a break")
+            x = x + at
+            seen.append(at)
+        return x, seen
+
+    compiled = framelift.compile(fn, backend="eager", isolate_recompiles=True)
+    for n in (20, 25, 17, 40, 35, 3):
+        alike(compiled(torch.ones(n)), fn(torch.ones(n)))
 
 
 def test_the_bounds_between_which_an_item_is_looked_for_may_vary() -> None:

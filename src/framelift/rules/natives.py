@@ -93,13 +93,14 @@ rule(
 
 pure = functools.partial(rule, looks=Looks.DEEP, why="a pure builtin")
 pure(
-    *(bin, chr, complex, hex, issubclass, memoryview, oct, ord, range),
+    *(bin, chr, complex, hex, issubclass, memoryview, oct, ord),
     *(datetime.date, datetime.datetime, datetime.timedelta, datetime.time, datetime.timezone),
     *(decimal.Decimal, types.GenericAlias, types.MappingProxyType),
     *(itertools.count, operator.attrgetter, operator.methodcaller, operator.itemgetter),
     *(sys.exc_info, sys.exception, sys.intern, os.fspath, torch.device, torch.finfo, torch.iinfo),
 )
 pure(slice, torch.Size, passes_numbers=True)
+pure(range, with_symbols=numbers.go_over_range)
 pure(divmod, with_symbols=numbers.divide)
 pure(pow, with_symbols=numbers.power)
 pure(round, with_symbols=numbers.rounds)

@@ -24,6 +24,8 @@ from framelift.core.sentinels import MISSING
 from framelift.graph import arithmetic, numbers_of_data
 from framelift.graph.arithmetic import NUMBERS, has_symbols
 from framelift.graph.symbols import SYMBOLIC, settled
+from framelift.interpreter.op_calls import CALL
+from framelift.interpreter.op_control import GET_ITER
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import rule
 from framelift.trace.containers import MAPPINGS, Containers
@@ -327,6 +329,40 @@ def folds_pairs(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, A
         if found is MISSING:
             return MISSING
     return found
+
+
+def go_over_range(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`range`, where a loop goes over it and nobody else sees it: how many numbers there are has to be known,
+    and not which."""
+    args[:] = [opened(arg) for arg in args]
+    if kwargs or not 0 < len(args) < 4 or not has_symbols(args) or not is_loops_own(world, fn, len(args)):
+        return MISSING
+    start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
+    if not all(type(arg) in INTEGERS for arg in args) or not world.operators.truth(step):
+        return MISSING
+    apply, truth = world.operators.apply, world.operators.truth
+    rises = truth(apply(operator.gt, step, 0))
+    low, high, by = (start, stop, step) if rises else (stop, start, apply(operator.neg, step))
+    if not truth(apply(operator.gt, high, low)):
+        return ()
+    last = settled(apply(operator.floordiv, apply(operator.sub, apply(operator.sub, high, low), 1), by))
+    if last > LONGEST_LOOP:
+        return MISSING
+    return tuple([apply(operator.add, start, apply(operator.mul, n, step)) for n in range(last + 1)])
+
+
+LONGEST_LOOP = 1 << 16
+"""The numbers of longer ones are not made before the loop begins: it may end early."""
+
+
+def is_loops_own(world: TraceWorld, fn: Any, count: int) -> bool:
+    """Whether the instruction that calls a function with so many arguments is followed by one that goes over
+    what it gives."""
+    frame = world.machine.frame
+    assert frame is not None
+    called = frame.stack[-count - 2 : -count] if len(frame.stack) > count else []
+    is_next = frame.ip + 1 < len(frame.code.ops) and frame.code.ops[frame.ip + 1][0] is GET_ITER
+    return is_next and frame.code.ops[frame.ip][0] is CALL and any(opened(value) is fn for value in called)
 
 
 def is_finite(answer: bool) -> Handler:
