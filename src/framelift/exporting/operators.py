@@ -57,14 +57,15 @@ ONE_FUNCTIONAL = (
 ONE = frozenset(getattr(torch.nn.functional, name) for name in ONE_FUNCTIONAL)
 """Functions of Python's that check their arguments and then make one call of torch."""
 
-LAID_OUT_ANEW = frozenset(
-    *(("as_strided_", "data", "detach_", "requires_grad_", "resize_", "resize_as_", "set_", "set_data"),)
-) | {"squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_", "untyped_storage", "rename_"}
+CHANGING = ("__set__", "as_strided_", "data", "detach_", "requires_grad_", "resize_", "resize_as_", "set_")
+TURNING = ("rename_", "set_data", "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_")
+LAID_OUT_ANEW = frozenset((*CHANGING, *TURNING, "untyped_storage"))
 """Calls after which a tensor has another layout than it had: what the capture knows of it is how it ended."""
 
 
 TORCH_FUNCTIONS: dict[Any, Any] = {}
-"""Which function torch's modes see of a call: those of `operator` become methods of tensors."""
+"""Which function torch's modes see of a call: those of `operator` become methods of tensors, by what is left
+of them."""
 
 
 class Several(Exception):
@@ -145,7 +146,8 @@ class Lowering(torch.fx.Interpreter):
         if called is None:
             return self.traced(node, known)
         shown = called
-        if called in OPERATORS:
+        key = called
+        if called in OPERATORS or called.__name__.startswith("__"):
             key = called, isinstance(self.env.get(node.args[0]), torch.Tensor)  # type: ignore[arg-type]
             shown = TORCH_FUNCTIONS.get(key)
         if shown is not None:
@@ -234,7 +236,7 @@ class Lowering(torch.fx.Interpreter):
         for value in pytree.tree_leaves((step.args, step.kwargs)):
             if isinstance(value, torch.Tensor) and id(value) not in results:
                 slot = get_proxy_slot(value, self.tracer, None)
-                if slot is None or slot.constant is not None:
+                if type(value) is not FakeTensor or slot is None or slot.constant is not None:
                     return True
             elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 return True
