@@ -126,6 +126,8 @@ SHAPED_AS_ARGUMENTS = frozenset(
         aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default,
         aten.fake_quantize_per_channel_affine_cachemask.default,
         aten._fused_moving_avg_obs_fq_helper.default,
+        *(aten._sample_dirichlet.default, aten._dirichlet_grad.default, aten._standard_gamma_grad.default),
+        aten.binomial.default,
     }
 )
 """Operators of which torch has no fake kernel. The shape does not depend on the data of their arguments."""
