@@ -9,6 +9,7 @@ other calls, and those of which the sizes are symbols, are traced as torch does 
 
 from __future__ import annotations
 
+import copy
 import operator
 import re
 import types
@@ -148,7 +149,8 @@ class Lowering(torch.fx.Interpreter):
         shown = called
         key = called
         if called in OPERATORS or called.__name__.startswith("__"):
-            key = called, isinstance(self.env.get(node.args[0]), torch.Tensor)  # type: ignore[arg-type]
+            first = node.args[0] if node.args else None
+            key = called, isinstance(first, torch.fx.Node) and isinstance(self.env[first], torch.Tensor)
             shown = TORCH_FUNCTIONS.get(key)
         if shown is not None:
             try:
@@ -274,7 +276,7 @@ class Lowering(torch.fx.Interpreter):
         tracer, meta = self.tracer, made.meta
         tracer.node_name_to_scope[made.name] = (tracer.scope.module_path, tracer.scope.module_type)
         for key in COPIED & node.meta.keys():
-            meta[key] = node.meta[key]
+            meta[key] = copy.copy(node.meta[key])
         if "stack_trace" in node.meta:
             meta["stack_trace"] = node.meta["stack_trace"]
         source = fx_traceback.NodeSource(
