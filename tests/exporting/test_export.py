@@ -66,6 +66,16 @@ class Cache(nn.Module):
         return before, before.view(-1), self.kept
 
 
+class Unsaved(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.zeros(3), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = self.last + x.sum(0)
+        return x + self.last
+
+
 class Swapped(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -170,6 +180,7 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any]]] = {
     "running statistics": (nn.BatchNorm1d(3), (FOUR,), {}),
     "running statistics in eval mode": (nn.BatchNorm1d(3).eval(), (FOUR,), {}),
     "a buffer that is assigned": (Cache(), (FOUR,), {}),
+    "a buffer that is not saved, assigned": (Unsaved(), (FOUR,), {}),
     "buffers that are swapped": (Swapped(), (FOUR,), {}),
     "a buffer that is changed in place": (Counted(), (FOUR,), {}),
     "tensors found elsewhere": (Holding(), (FOUR,), {}),

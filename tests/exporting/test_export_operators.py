@@ -56,7 +56,7 @@ def laid_out_anew(x: torch.Tensor) -> Any:
 def regions(x: torch.Tensor) -> Any:
     with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
         low = F.linear(x, torch.ones(2, 3))
-        low = F.normalize(torch.einsum("ij,jk->ik", low, torch.ones(2, 3)))
+        low = F.normalize(low @ torch.ones(2, 3))
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
         apart = x.exp()
     return low, apart, torch.cond(x.sum() > 0, lambda x: x.sin() + x[0], lambda x: x - x[0], (x,))

@@ -99,12 +99,16 @@ def owners_of(root: torch.nn.Module) -> dict[int, Buffers]:
 
 def changes_anything(change: Change) -> bool:
     """Whether a container is another one afterwards. A module that is given a buffer takes its name out of
-    the set of those that are not saved, whether it is in there or not."""
+    the set of those that are not saved, or puts it in, whether it is in there or not."""
     outside = change.shadow.outside
-    absent = isinstance(outside, set) and all(
-        method == "discard" and arguments[0] not in outside for method, arguments in change.calls
-    )
-    return not absent or bool(change.attributes)
+    if not isinstance(outside, set) or change.attributes:
+        return True
+    held = set(outside)
+    for method, arguments in change.calls:
+        if method not in ("add", "discard") or type(arguments[0]) is not str:
+            return True
+        getattr(held, method)(arguments[0])
+    return held != outside
 
 
 def assignment(owner: Buffers, method: str, arguments: tuple[Any, ...]) -> Assignment | str:

@@ -9,6 +9,7 @@ other calls, and those of which the sizes are symbols, are traced as torch does 
 
 from __future__ import annotations
 
+import copy
 import operator
 import re
 import types
@@ -57,14 +58,15 @@ ONE_FUNCTIONAL = (
 ONE = frozenset(getattr(torch.nn.functional, name) for name in ONE_FUNCTIONAL)
 """Functions of Python's that check their arguments and then make one call of torch."""
 
-LAID_OUT_ANEW = frozenset(
-    *(("as_strided_", "data", "detach_", "requires_grad_", "resize_", "resize_as_", "set_", "set_data"),)
-) | {"squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_", "untyped_storage", "rename_"}
+CHANGING = ("__set__", "as_strided_", "data", "detach_", "requires_grad_", "resize_", "resize_as_", "set_")
+TURNING = ("rename_", "set_data", "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_")
+LAID_OUT_ANEW = frozenset((*CHANGING, *TURNING, "untyped_storage"))
 """Calls after which a tensor has another layout than it had: what the capture knows of it is how it ended."""
 
 
 TORCH_FUNCTIONS: dict[Any, Any] = {}
-"""Which function torch's modes see of a call: those of `operator` become methods of tensors."""
+"""Which function torch's modes see of a call: those of `operator` become methods of tensors, by what is left
+of them."""
 
 
 class Several(Exception):
@@ -145,8 +147,10 @@ class Lowering(torch.fx.Interpreter):
         if called is None:
             return self.traced(node, known)
         shown = called
-        if called in OPERATORS:
-            key = called, isinstance(self.env.get(node.args[0]), torch.Tensor)  # type: ignore[arg-type]
+        key = called
+        if called in OPERATORS or called.__name__.startswith("__"):
+            first = node.args[0] if node.args else None
+            key = called, isinstance(first, torch.fx.Node) and isinstance(self.env[first], torch.Tensor)
             shown = TORCH_FUNCTIONS.get(key)
         if shown is not None:
             try:
@@ -234,7 +238,7 @@ class Lowering(torch.fx.Interpreter):
         for value in pytree.tree_leaves((step.args, step.kwargs)):
             if isinstance(value, torch.Tensor) and id(value) not in results:
                 slot = get_proxy_slot(value, self.tracer, None)
-                if slot is None or slot.constant is not None:
+                if type(value) is not FakeTensor or slot is None or slot.constant is not None:
                     return True
             elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 return True
@@ -272,7 +276,7 @@ class Lowering(torch.fx.Interpreter):
         tracer, meta = self.tracer, made.meta
         tracer.node_name_to_scope[made.name] = (tracer.scope.module_path, tracer.scope.module_type)
         for key in COPIED & node.meta.keys():
-            meta[key] = node.meta[key]
+            meta[key] = copy.copy(node.meta[key])
         if "stack_trace" in node.meta:
             meta["stack_trace"] = node.meta["stack_trace"]
         source = fx_traceback.NodeSource(
