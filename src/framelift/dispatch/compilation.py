@@ -54,7 +54,7 @@ from framelift.dispatch.compile_contexts import (
 )
 from framelift.dispatch.compiler_state import CompilerState
 from framelift.dispatch.examples import Given
-from framelift.dispatch.extensions import GraphCompiler, Outcome, extensions
+from framelift.dispatch.extensions import GraphCompiler, Outcome, Stored, extensions
 from framelift.dispatch.inductor_parts import InductorParts, wanted
 from framelift.dispatch.restarts import CaptureRuns
 from framelift.dispatch.shared_contexts import keep_no_longer
@@ -127,11 +127,16 @@ class Compilation:
         it is looked at; a stop: that, and it is told what came of it."""
         with self.recorded(), extensions.ranks.announce_failures():
             # a tool that counts lines learns of them from the capture
-            stored = None if counts_lines() else extensions.store.find(self)
+            stored = None if counts_lines() else self.find_stored()
             if stored is not None:
                 self.was_loaded = self.record.was_loaded = True
                 return self.compile_captured(*stored)
             return self.capture_and_compile()
+
+    def find_stored(self) -> Stored | None:
+        """What is loaded is put together by torch's modes, as a trace works in them."""
+        with flags_lock, CompilerState():
+            return extensions.store.find(self)
 
     def capture_and_compile(self) -> Replacement | _frame.Stop | Literal[False] | None:
         capture = extensions.ranks.capture(self)
