@@ -31,11 +31,13 @@ rule(torch._C._set_grad_enabled, looks=Looks.RECORDED, why="a switch that the gr
 
 NO_EFFECT = "a function of torch's own Python that has no effect"
 rule(
-    *(torch.is_storage, torch.typename, torch.sym_sum),
     *(torch.cuda.is_available, torch.cuda.device_count, torch.cuda._is_compiled),
     looks=Looks.DEEP,
     why=NO_EFFECT,
 )
+rule(torch.sym_sum, looks=Looks.DEEP, on_symbols=arithmetic.total, why=NO_EFFECT)
+for _question in (torch.is_storage, torch.typename, torch.overrides.is_tensor_like):
+    rule(_question, looks=Looks.DEEP, on_symbols=arithmetic.about_kind(_question), why="asks about a type")
 rule(torch.sym_int, looks=Looks.DEEP, on_symbols=arithmetic.as_int, why=NO_EFFECT)
 rule(torch.sym_float, looks=Looks.DEEP, on_symbols=arithmetic.as_float, why=NO_EFFECT)
 for _fn in (torch.sym_max, torch.sym_min, torch.sym_not):

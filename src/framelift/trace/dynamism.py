@@ -78,7 +78,7 @@ class Dynamism:
             return True
         if self.mode is False or (config.specialize_int if type(value) is int else config.specialize_float):
             return False
-        if self.mode and type(value) is int and is_passed(source):
+        if self.mode and is_passed(source):
             return True
         return any(other is VARIES or other != value for other in self.seen.get(str(source), ()))
 

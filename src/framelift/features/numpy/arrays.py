@@ -15,7 +15,7 @@ import contextlib
 import functools
 import operator
 from collections.abc import Iterator
-from types import MethodDescriptorType, MethodType
+from types import MethodDescriptorType, MethodType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
@@ -41,6 +41,7 @@ from framelift.features.numpy.tables import (
     ARRAY_IN_PLACE,
     ARRAY_OPERATORS,
     ATTRIBUTES,
+    BY_NAME,
     COMPARING,
     ERRORS,
     FEW,
@@ -440,6 +441,8 @@ class Arrays(Part):
         found = class_attribute(self.class_of(array), name)
         if type(found) is MethodDescriptorType:
             return found, array
+        if type(found) is WrapperDescriptorType and name in BY_NAME:
+            return BY_NAME[name], array
         return NULL, self.attribute(array, name)
 
     def class_of(self, array: Any) -> type:
