@@ -567,3 +567,38 @@ def test_one_that_is_looked_at_as_it_is_made(dynamic: bool | None) -> None:
     for size in (3, 4, 5):
         compiled(torch.ones(size))
     assert "bug in Framelift" not in reasons(compiled)
+
+
+class Bare(torch.Tensor):
+    """Around another tensor, of which nothing is asked but to be made."""
+
+    @staticmethod
+    def __new__(cls: Any, data: Any, kept: Any) -> Any:
+        made = torch.Tensor._make_wrapper_subclass(cls, data.shape, dtype=data.dtype, requires_grad=kept)
+        made.data_within, made.kept = data, kept
+        return made
+
+    def __tensor_flatten__(self) -> Any:
+        return ["data_within"], self.kept
+
+    @staticmethod
+    def __tensor_unflatten__(parts: Any, kept: Any, size: Any, stride: Any) -> Any:
+        return Bare(parts["data_within"], kept)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError(func)
+
+
+def test_a_tensor_that_nobody_uses_is_asked_for_nothing() -> None:
+    """What the program allows in graphs may fail: the graph gives what it makes, which is dropped then."""
+    make = framelift.allow_in_graph(lambda data: Bare(data, True))
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        make(x + 1)
+        return x * 2
+
+    x = torch.ones(3)
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert torch.equal(compiled(x), fn(x))

@@ -396,8 +396,15 @@ def odd_names(x):
     return made
 
 
+def read_only_proxies(x):
+    made, kept = {"a": x + 1}, collections.OrderedDict(c=x * 2)
+    proxy = types.MappingProxyType(made)
+    made["b"] = proxy["a"] + 1
+    return proxy, made, [types.MappingProxyType(kept), proxy], types.MappingProxyType({})
+
+
 CONTAINERS = [
-    *(views_of_a_dict, long_constants, values_of_the_library, odd_names),
+    *(read_only_proxies, views_of_a_dict, long_constants, values_of_the_library, odd_names),
     *(nested, one_list_twice, one_tensor_twice, argument_in_result, list_holding_itself, dict_holding_itself),
     *(tuple_in_a_cycle, tuple_in_a_cycle_from_inside, instances_in_a_cycle, slotted_in_a_cycle),
     *(set_with_instance_in_a_cycle, deque_in_a_cycle, partial_in_a_cycle, method_in_a_cycle, named_tuple),
@@ -1018,7 +1025,15 @@ def method_of_a_number(x):
     return classmethod(1).__get__(None, int), y
 
 
+def namespace_of_a_class_made_inside(x):
+    class Local:
+        tensor = x + 1
+
+    return vars(Local)
+
+
 UNREBUILDABLE = {
+    namespace_of_a_class_made_inside: lambda made: made["tensor"],
     method_of_a_number: lambda made: (made[0].__func__, made[0].__self__, made[1]),
     class_made_inside: lambda made: made.get(),
     opened_file: lambda made: made,

@@ -49,6 +49,8 @@ class FailingCalls:
         """The number of the first call that must not be made twice."""
         self.is_refused: Callable[[], bool] = lambda: False
         """Whether a call that may fail ends the trace here, for what was done before."""
+        self.wraps: Callable[[Tensor], bool] = lambda tensor: False
+        """Whether a tensor is one around others, of a class that may do no more than the program asks for."""
         self.fails_always: Callable[[Any, Any, Any], bool] = lambda func, args, kwargs: False
         """Whether a call fails on data that is the same in every call."""
 
@@ -179,7 +181,8 @@ class FailingCalls:
             after = node if written else each
             changes = bool(later & set(memory_of(each)))
             with node.graph.inserting_after(after):
-                if each.meta["example_value"].requires_grad:
+                example = each.meta["example_value"]
+                if example.requires_grad and not self.wraps(example):
                     each = after = add_node("call_method", "detach", (each,))
             with node.graph.inserting_after(after):
                 made.append(add_node("call_function", torch.clone, (each,)) if changes else each)

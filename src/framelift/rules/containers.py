@@ -202,7 +202,16 @@ def wrap_dict_view(world: TraceWorld, value: Any, source: Source) -> Any:
 
 def rebuild_dict_view(r: Rebuilder, value: Any) -> str:
     (held,) = gc.get_referents(value)
-    return r.variable(f"{r.variable(r.expression(held))}.{DICT_VIEWS[type(value)]}()")
+    if (
+        type(value) is types.MappingProxyType
+        and type(held) is dict
+        and {"__module__", "__doc__"} <= held.keys()
+    ):
+        raise Break(breaks.UNREBUILDABLE, "the namespace of a class", culprit=value)
+    name = r.variable(r.expression(held))
+    if type(value) is types.MappingProxyType:
+        return r.variable(f"{r.constant(types.MappingProxyType)}({name})", value)
+    return r.variable(f"{name}.{DICT_VIEWS[type(value)]}()")
 
 
 # a class comes before what it derives from
@@ -217,7 +226,7 @@ container_rule(
 container_rule(
     dict, shadow_dict, rebuild_dict, mapping_changes, materialize=materialize_mapping, fillable=True
 )
-type_rule(*DICT_VIEWS, rebuild=rebuild_dict_view)
+type_rule(*DICT_VIEWS, types.MappingProxyType, rebuild=rebuild_dict_view)
 type_rule(*DICT_VIEWS, types.MappingProxyType, wrap=wrap_dict_view, materialize=materialize_referents)
 
 
