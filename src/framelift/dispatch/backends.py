@@ -131,7 +131,7 @@ def registered_with_torch(name: str) -> Backend | None:
 
 
 def backend_name(backend: str | Backend) -> str:
-    return backend if isinstance(backend, str) else getattr(backend, "__qualname__", type(backend).__name__)
+    return backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
 
 
 def backend_source(backend: Any, name: str) -> tuple[str, str]:

@@ -243,6 +243,15 @@ class Call:
 # ---- what a form that is run may leave behind
 
 
+END_LEVEL: dict[Any, Callable[[], Any]] = {
+    functorch.TransformType.Functionalize: functorch._func_decrement_nesting,
+    functorch.TransformType.Grad: functorch._grad_decrement_nesting,
+    functorch.TransformType.Jvp: functorch._jvp_decrement_nesting,
+    functorch.TransformType.Vmap: functorch._vmap_decrement_nesting,
+}
+"""Transform -> what ends its innermost level."""
+
+
 class TransformLevels:
     """The transforms that are open. Their forms begin and end them with calls of their own: what raises in
     between would leave them open, for all that comes after."""
@@ -260,8 +269,9 @@ class TransformLevels:
     def restore(self) -> None:
         jvps = 0
         while functorch.get_dynamic_layer_stack_depth() > self.depth:
-            jvps += functorch.peek_interpreter_stack().key() == functorch.TransformType.Jvp
-            functorch.pop_dynamic_layer_stack_and_undo_to_depth(functorch.get_dynamic_layer_stack_depth() - 1)
+            transform = functorch.peek_interpreter_stack().key()
+            jvps += transform == functorch.TransformType.Jvp
+            END_LEVEL[transform]()
         if jvps:
             with contextlib.suppress(RuntimeError):  # the outermost one has not come to begin it
                 forward_ad.exit_dual_level(level=0)

@@ -598,5 +598,6 @@ class Attributes(Part):
             refuse(breaks.UNKNOWN_NATIVE, "dir")
         if isinstance(obj, type):
             return list(self.world.classes.names(obj))
-        own = opened(self.load(obj, "__dict__")) if own_dictionary(obj) is not None else ()
+        has_own = type(obj) not in SYMBOLIC and own_dictionary(obj) is not None
+        own = opened(self.load(obj, "__dict__")) if has_own else ()
         return list({**dict.fromkeys(own), **self.world.classes.names(self.world.classes.class_of(obj))})

@@ -103,6 +103,8 @@ class Operators(Part):
         else:
             if symbols and not tensors:
                 return self.compute(fn, operands)
+            if tensors and fn in FORMATTING and type(operands[0]) in (str, bytes):
+                return self.apply_native(fn, operands)
             if tensors and fn in GRAPH_OPERATORS:
                 if world.recorder.subclasses.are_programs:
                     found = world.overrides.operate(fn, operands)

@@ -4,6 +4,7 @@ and of Python's operators, by special methods of their own. Interpreted as the p
 
 from __future__ import annotations
 
+import itertools
 import operator
 from types import FunctionType, MethodType
 from typing import Any
@@ -115,6 +116,8 @@ class Overrides(Part):
         if names is None:
             return self.ask_own(operands[0], f"__{fn.__name__.strip('_')}__", *operands[1:])
         left, right = operands
+        if all(self.own_method(*of) is MISSING for of in itertools.product(operands, names)):
+            return MISSING
         answered = False
         asked = [(left, name, right) for name in names[:-1]]
         asked.insert(len(asked) - self.asks_right_first(left, right, names[-1]), (right, names[-1], left))
