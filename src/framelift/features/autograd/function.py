@@ -195,7 +195,7 @@ class Application:
     ) -> Any:
         indices = lambda values, those: [n for n, v in enumerate(values) if any(v is one for one in those)]
         outputs = tensors_in(out)
-        settings = {
+        settings: dict[str, Any] = {
             "non_differentiable_idx": indices(outputs, getattr(self.ctx, "non_differentiable", None) or ()),
             "saved_for_backward_idx": indices(backwards[0].operand_values, self.ctx.to_save),
             "dirty_idx": indices(outputs, self.dirty),
