@@ -248,7 +248,7 @@ GRADIENTS = reason(
 AUTOGRAD_FUNCTION = reason(
     "autograd function",
     "The forward or backward of a torch.autograd.Function does what a graph can't hold.",
-    "Return tensors and constants only, and leave materialize_grads on where there are several tensors.",
+    "Return a tuple of tensors and constants, and leave materialize_grads on where there are many tensors.",
 )
 CHECKPOINT = reason(
     "activation checkpoint",

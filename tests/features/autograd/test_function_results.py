@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -121,17 +122,6 @@ class Stop(Function):
         return None
 
 
-class UnfilledPair(Unfilled):
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        ctx.set_materialize_grads(False)
-        return x * 2, x * 3
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        return sum(grad for grad in grads if grad is not None)
-
-
 class Mixed(Function):
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -214,15 +204,123 @@ def test_a_backward_that_does_not_fit_fails_in_the_backward_pass() -> None:
             result.sum().backward()
 
 
-def test_gradients_of_several_results_that_are_not_filled_up_are_refused() -> None:
+class UnfilledMany(Unfilled):
+    @staticmethod
+    def forward(ctx: Any, x: Any, count: int) -> Any:
+        ctx.set_materialize_grads(False)
+        return (*[x * n for n in range(count)], x.sort().indices, "text")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        assert grads[-2] is grads[-1] is None
+        which = [n for n, grad in enumerate(grads) if grad is not None]
+        return (sum(grads[n] * 10**n for n in which) if which else None), None
+
+
+class Demands(UnfilledMany):
+    """Works where the first result has got a gradient."""
+
+    @staticmethod
+    def backward(ctx: Any, first: Any, *others: Any) -> Any:
+        return first * 2 + sum(1 for grad in others if grad is not None), None
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("function", [UnfilledMany, Demands])
+@pytest.mark.parametrize("used", list(itertools.product([True, False], repeat=3)), ids=str)
+def test_which_of_several_results_get_a_gradient_is_seen(function: Any, used: Any, backend: str) -> None:
     def fn(x: Any) -> Any:
-        return UnfilledPair.apply(x)[0]
+        return function.apply(x * 1, 3)
+
+    def gradient(call: Callable[..., Any]) -> Any:
+        x = torch.linspace(0, 1, 3).requires_grad_()
+        results = call(x)
+        stopped = [result if is_used else Stop.apply(result) for result, is_used in zip(results, used)]
+        try:
+            sum(result.sum() for result in stopped).backward()
+        except TypeError:
+            return TypeError
+        return x.grad if x.grad is None else x.grad.tolist()
+
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    if backend == "eager":
+        assert [gradient(compiled) for _ in range(2)] == [gradient(fn)] * 2
+    elif all(used):  # AOTAutograd fills up for all that a graph gives
+        assert gradient(compiled) == gradient(fn)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("used", list(itertools.product([True, False], repeat=2)), ids=str)
+def test_which_of_several_results_are_used_inside_is_seen(used: Any, backend: str) -> None:
+    def fn(x: Any) -> Any:
+        results = UnfilledMany.apply(x * 1, 3)
+        return x.exp() + sum(result for result, is_used in zip(results, used) if is_used)
+
+    grads = []
+    for call in (fn, framelift.compile(fn, backend=backend, fullgraph=True)):
+        x = torch.linspace(0, 1, 3).requires_grad_()
+        call(x).sum().backward()
+        grads.append(x.grad)
+    torch.testing.assert_close(*grads)
+
+
+def test_gradients_of_many_results_that_are_not_filled_up_are_refused() -> None:
+    def fn(x: Any) -> Any:
+        return UnfilledMany.apply(x, 4)[1]
 
     x = torch.ones(2, requires_grad=True)
-    with pytest.raises(Unsupported, match=r"set_materialize_grads\(False\) with several results"):
+    with pytest.raises(Unsupported, match=r"set_materialize_grads\(False\) with many results"):
         framelift.compile(fn, backend="eager", fullgraph=True)(x)
     framelift.compile(fn, backend="eager")(x).sum().backward()
-    assert torch.equal(x.grad, torch.ones(2))
+    assert torch.equal(x.grad, torch.full((2,), 10.0))
+
+
+class InContainers(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, given: Any) -> Any:
+        return x * 2, [1, (2, "a")], {"k": 3, "nested": [None]}, given, {4, 5}
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any, *nothing: Any) -> Any:
+        assert not any(nothing)
+        return grad * 3, None
+
+
+class Holding(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2, [x * 3]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any, nothing: Any) -> Any:
+        return grad * 3
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_containers_of_constants_are_results(requires_grad: bool, backend: str) -> None:
+    def fn(x: Any, given: Any) -> Any:
+        y, listed, named, same, members = InContainers.apply(x, given)
+        listed.append(named["k"])
+        return y * listed[0], listed, named, same is given, members
+
+    found, grads = [], []
+    for call in (fn, framelift.compile(fn, backend=backend, fullgraph=True)):
+        x = torch.linspace(0, 1, 3, requires_grad=requires_grad)
+        result, *others = call(x, [7, 8])
+        if requires_grad:
+            result.sum().backward()
+        found.append((result.tolist(), others))
+        grads.append(x.grad)
+    assert found[0] == found[1]
+    torch.testing.assert_close(*grads)
+
+
+def test_tensors_in_containers_are_refused() -> None:
+    with pytest.raises(Unsupported, match="in something else than a tuple"):
+        framelift.compile(lambda x: Holding.apply(x)[0], backend="eager", fullgraph=True)(
+            torch.ones(2, requires_grad=True)
+        )
 
 
 @pytest.mark.parametrize("stopped", ["not", "inside", "outside"])

@@ -9,6 +9,7 @@ its backward is traced once more, for such a gradient, and the graph calls an op
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -70,14 +71,13 @@ class Application:
                 builder.node_of(tensor)  # to be an operand, used or not: it may get a gradient
             with self.recorder.flags.grad_mode(False):
                 out = self.forward()
-                backwards = [self.backward(forward, as_tuple(out))]
-                if not self.fills_up:
-                    backwards.append(self.backward(forward, as_tuple(out), undefined=True))
+                defined = self.patterns(out)
+                backwards = [self.backward(forward, as_tuple(out), pattern) for pattern in defined]
             share_operands(backwards)
             given = out if is_tensor(out) else tensors_in(out)
             outputs = (builder.argument(self.cls, given), backwards[0].outer_nodes)
             self.recorder.higher_order.close(forward, outputs, grad=False, prune=False)
-        return self.call(forward, backwards, out)
+        return self.call(forward, backwards, out, defined)
 
     # ---- forward
 
@@ -90,16 +90,34 @@ class Application:
         return self.checked(out)
 
     def checked(self, out: Any) -> Any:
-        """Results may be tensors and constants. Where gradients are not to be filled up with zeros, which of
-        several tensors get one is known in the backward pass only; a single one does, or there is none."""
-        out = self.world.materialize.for_torch(out)
-        found = as_tuple(out)
-        if not all(is_tensor(one) or type(one) in ATOMS for one in found):
-            what = "forward gives more than tensors and constants"
+        """Results may be tensors, and what holds none: that is given as it is. Where gradients are not to be
+        filled up with zeros, which of several tensors get one is known in the backward pass only."""
+        given = opened(out)
+        out = self.world.materialize.for_torch(given)
+        if not isinstance(out, tuple):
+            found = self.part(out, given)
+        else:
+            found = tuple(map(self.part, out, given))
+        if not self.fills_up and sum(map(is_differentiable, tensors_in(found))) > MOST_RESULTS:
+            raise Break(breaks.AUTOGRAD_FUNCTION, "ctx.set_materialize_grads(False) with many results")
+        return found
+
+    def part(self, result: Any, given: Any) -> Any:
+        """One of the results. `given`: as forward gave it."""
+        if is_tensor(result) or type(result) in ATOMS:
+            return result
+        if not holds_constants(result):
+            what = "forward gives tensors in something else than a tuple, or objects"
             raise Break(breaks.AUTOGRAD_FUNCTION, f"{self.cls.__qualname__}.{what}")
-        if not self.fills_up and len(tensors_in(out)) != 1:
-            raise Break(breaks.AUTOGRAD_FUNCTION, "ctx.set_materialize_grads(False) with several results")
-        return out
+        return given
+
+    def patterns(self, out: Any) -> list[tuple[bool, ...]]:
+        """Which of the tensors that forward gives may get a gradient at once."""
+        tensors = tensors_in(out)
+        if self.fills_up:
+            return [(True,) * len(tensors)]
+        each = [(True, False) if is_differentiable(tensor) else (False,) for tensor in tensors]
+        return list(itertools.product(*each))
 
     @property
     def fills_up(self) -> bool:
@@ -111,7 +129,7 @@ class Application:
         given = {id(arg) for arg in self.args} - {id(arg) for arg in self.dirty}
 
         def view(tensor: Any) -> Any:
-            if id(tensor) not in given:
+            if id(tensor) not in given or not is_tensor(tensor):
                 return tensor
             return self.recorder.call(torch.Tensor.view_as, (tensor, tensor), {})
 
@@ -123,19 +141,21 @@ class Application:
 
     # ---- backward
 
-    def backward(self, forward: GraphBody, outputs: tuple[Any, ...], undefined: bool = False) -> GraphBody:
-        """Gives a gradient, or None, for each operand of forward. `undefined`: it gets None."""
+    def backward(self, forward: GraphBody, outputs: tuple[Any, ...], defined: tuple[bool, ...]) -> GraphBody:
+        """Gives a gradient, or None, for each operand of forward. `defined`: which tensors that forward gave
+        have got one; for the others there is None."""
         what = f"{self.cls.__qualname__}.backward"
         recorder, world = self.recorder, self.world
         callee = None if self.fills_up else self.ctx  # which would not be the same the second time
         with body(world, what, may_write=True, callee=callee) as made:
+            has_gradient = iter(defined)
             given = [
                 recorder.builder.operator_input(recorder.call(torch.empty_like, (out,), {}))
-                if is_tensor(out) and not undefined
+                if is_tensor(out) and next(has_gradient)
                 else None
                 for out in outputs
             ]
-            found = self.gradients(given, undefined)
+            found = self.gradients(given, undefined=not all(defined))
             while len(found) > len(self.args) and found[-1] is None:
                 found.pop()  # as torch does
             if len(found) != len(self.args):  # which autograd says in the backward pass
@@ -170,18 +190,23 @@ class Application:
 
     # ---- the call
 
-    def call(self, forward: GraphBody, backwards: list[GraphBody], out: Any) -> Any:
+    def call(
+        self, forward: GraphBody, backwards: list[GraphBody], out: Any, defined: list[tuple[bool, ...]]
+    ) -> Any:
         indices = lambda values, those: [n for n, v in enumerate(values) if any(v is one for one in those)]
         outputs = tensors_in(out)
-        settings = {
+        settings: dict[str, Any] = {
             "non_differentiable_idx": indices(outputs, getattr(self.ctx, "non_differentiable", None) or ()),
             "saved_for_backward_idx": indices(backwards[0].operand_values, self.ctx.to_save),
             "dirty_idx": indices(outputs, self.dirty),
         }
         modules = [one.module() for one in (forward, *backwards)]
-        bodies = dict(zip(("forward", "backward", "backward_undefined"), modules, strict=False))
+        names = ["forward", "backward", *[f"backward_{n}" for n in range(1, len(backwards))]]
+        bodies = dict(zip(names, modules, strict=True))
         args = (*modules, *forward.operand_values)
         operator = autograd_function_apply if self.fills_up else apply_unfilled
+        if not self.fills_up:
+            settings["defined"] = tuple(defined)
         found = self.recorder.higher_order.call(operator, bodies, args, settings)
         if is_tensor(out):
             return found
@@ -206,12 +231,13 @@ def raise_error(name: str, *args: Any) -> None:
 
 
 class Unfilled(torch.autograd.Function):
-    """What a graph calls for a function of one result that does not want zeros for a gradient."""
+    """What a graph calls for a function that does not want zeros for gradients."""
 
     @staticmethod
     def forward(ctx: Any, bodies: Any, settings: dict[str, Any], *args: Any) -> Any:
         ctx.set_materialize_grads(False)
-        run, *ctx.backwards = bodies
+        run, *backwards = bodies
+        ctx.backwards = dict(zip(map(tuple, settings["defined"]), backwards, strict=True))
         out, saved = run(*args)
         outputs = as_tuple(out)
         ctx.mark_non_differentiable(*[outputs[n] for n in settings["non_differentiable_idx"]])
@@ -229,12 +255,30 @@ class Unfilled(torch.autograd.Function):
         for n, value in zip(ctx.checked, ctx.saved_tensors, strict=True):
             saved[n] = value
         given = [grad for grad in grads if grad is not None]
-        backward, undefined = ctx.backwards
-        return None, None, *(backward(*given, *saved) if given else undefined(*saved))
+        return None, None, *ctx.backwards[tuple([grad is not None for grad in grads])](*given, *saved)
 
 
-def apply_unfilled(forward: Any, backward: Any, undefined: Any, *args: Any, **settings: Any) -> Any:
-    return Unfilled.apply((forward, backward, undefined), settings, *args)
+def apply_unfilled(*args: Any, **settings: Any) -> Any:
+    """The forward body, a backward body for each of `defined`, and the operands."""
+    bodies = 1 + len(settings["defined"])
+    return Unfilled.apply(args[:bodies], settings, *args[bodies:])
+
+
+MOST_RESULTS = 3
+"""For so many results, each of which may get a gradient or not, a backward is traced for each case."""
+
+
+def is_differentiable(tensor: torch.Tensor) -> bool:
+    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
+
+
+def holds_constants(value: Any) -> bool:
+    """Whether it is a container of constants."""
+    if type(value) is dict:
+        return all(map(holds_constants, (*value, *value.values())))
+    if type(value) in (list, tuple, set, frozenset):
+        return all(map(holds_constants, value))
+    return type(value) in ATOMS
 
 
 def is_tensor(value: Any) -> bool:
