@@ -30,6 +30,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import torch  # noqa: E402
 from torch._dynamo.utils import counters as torchs_counters  # noqa: E402, TID251
 
+import clients.models  # noqa: E402
 import clients.science  # noqa: E402
 import clients.training  # noqa: E402, F401
 import framelift  # noqa: E402

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import logging
 import pickle
 from typing import Any
@@ -107,6 +109,43 @@ def test_torch_is_told_what_is_disabled() -> None:
     assert found == [None, True, False]
 
 
+def test_what_is_disabled_has_torchs_marks() -> None:
+    disabled: Any = torch.compiler.disable(breaking, reason="prints")
+    assert disabled._torchdynamo_disable and disabled._torchdynamo_disable_msg == "prints"
+    assert not hasattr(breaking, "_torchdynamo_disable")
+    framelift.uninstall()
+    with pytest.raises(torchs_exc.Unsupported, match="prints"):
+        torch.compile(lambda x: disabled(x) + 1, backend="eager", fullgraph=True)(X)
+
+
+def test_the_signature_is_torchs() -> None:
+    """Libraries look there for what `torch.compile` takes."""
+    installed = inspect.signature(torch.compile)
+    framelift.uninstall()
+    assert installed == inspect.signature(torch.compile) and "fullgraph" in installed.parameters
+
+
+def test_backends_that_are_registered_with_torch_are_listed() -> None:
+    def of_this_test(graph: Any, inputs: Any) -> Any:
+        return graph.forward
+
+    registry = importlib.import_module("torch._dynamo.backends.registry")
+    registry.register_backend(of_this_test)
+    try:
+        assert "of_this_test" in torch._dynamo.list_backends()
+        assert torch.equal(torch.compile(lambda x: x + 1, backend="of_this_test")(X), X + 1)
+    finally:
+        for table in (registry._BACKENDS, registry._COMPILER_FNS):
+            table.pop("of_this_test", None)
+
+
+def test_torchs_class_of_compiled_modules_can_be_made() -> None:
+    linear = nn.Linear(3, 3)
+    made: Any = torch._dynamo.OptimizedModule(linear, torch._dynamo.optimize("eager"))
+    assert torch.equal(made(X), linear(X)) and made._orig_mod is linear
+    assert isinstance(made, torch._dynamo.OptimizedModule)
+
+
 def test_options_are_framelifts(caplog: pytest.LogCaptureFixture) -> None:
     limit = framelift.config.recompile_limit
     with torch._dynamo.config.patch(recompile_limit=3, capture_scalar_outputs=True):
@@ -135,7 +174,7 @@ def test_torchs_classes_catch_framelifts_errors() -> None:
     )
     failed = raised(lambda x: x + 1, X, backend=failing)
     assert isinstance(failed, torchs_exc.BackendCompilerFailed) and type(failed.inner_exception) is ValueError
-    assert str(failed).startswith("backend=") and "ValueError: not this one" in str(failed)
+    assert str(failed).startswith("backend='failing' raised:") and "ValueError: not this one" in str(failed)
     assert isinstance(raised(lambda x: x, X, backend="nobody's"), torchs_exc.InvalidBackend)
     with torch._dynamo.config.patch(error_on_recompile=True):
         compiled = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)

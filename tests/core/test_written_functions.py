@@ -1,4 +1,4 @@
-"""Functions made of source text: those written alike are parsed once, and are functions of their own."""
+"""Functions made of source text: those written alike are parsed once, and are otherwise functions apart."""
 
 import linecache
 import traceback

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import importlib
-import itertools
 import linecache
 import pickle
 import re
@@ -20,10 +19,6 @@ import torch
 import torch.fx
 import torch.fx.traceback
 from torch._functorch.aot_autograd import aot_module_simplified
-from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
-from torch.fx.passes.operator_support import create_op_support
-from torch.fx.passes.shape_prop import ShapeProp
-from torch.fx.passes.split_module import split_module
 
 import framelift
 from framelift.graph.origins import ORIGIN
@@ -367,36 +362,6 @@ def test_it_is_a_graph_module_that_can_be_printed_written_copied_and_pickled(tmp
 # ---- consumers
 
 
-def real_inputs(graph: torch.fx.GraphModule) -> list[torch.Tensor]:
-    torch.manual_seed(1)
-    return [torch.randn(node.meta["val"].shape) for node in graph.graph.find_nodes(op="placeholder")]
-
-
-def test_shapes_are_propagated():
-    graph = model_graph()
-    inputs = real_inputs(graph)
-    ShapeProp(graph).propagate(*inputs)
-    for node in calls(graph):
-        if isinstance(node.meta["val"], torch.Tensor):
-            assert node.meta["tensor_meta"].shape == node.meta["val"].shape
-
-
-def test_it_is_split_by_module():
-    graph = model_graph()
-    inputs = real_inputs(graph)
-    expected = graph(*inputs)
-    layers: dict[str, int] = {}
-
-    def part(node: torch.fx.Node) -> int:
-        paths = [path for path, _ in node.meta.get("nn_module_stack", {}).values()]
-        found = next((path for path in paths if re.search(r"layers\.\d$", path)), "")
-        return layers.setdefault(found, len(layers))
-
-    parts = split_module(graph, graph, part)
-    assert len(layers) == 3
-    torch.testing.assert_close(parts(*inputs), expected)
-
-
 def test_inputs_come_before_all_calls():
     """As torch.fx has it: passes put what they add behind the last placeholder."""
 
@@ -407,30 +372,6 @@ def test_inputs_come_before_all_calls():
     (graph,) = captured(fn, torch.ones(3))
     kinds = [node.op == "placeholder" for node in graph.graph.nodes]
     assert kinds == sorted(kinds, reverse=True)
-
-
-def test_parts_of_a_split_graph_are_given_the_sizes_that_they_use():
-    """How serving engines cut a graph at an operator, to compile the pieces for a size."""
-
-    def pieces(graph, inputs):
-        cut = itertools.accumulate(node.target is torch.softmax for node in graph.graph.nodes)
-        part = dict(zip(graph.graph.nodes, cut, strict=True))
-        split = split_module(graph, graph, part.__getitem__, keep_original_order=True)
-        for piece in split.children():
-            given = [node.meta["example_value"] for node in piece.graph.find_nodes(op="placeholder")]
-            found.append([type(each) for each in given].count(torch.SymInt))
-        return split.forward
-
-    def fn(x):
-        y = torch.softmax(x.sin(), 0)
-        return y.view(x.shape[0] * 2, -1)
-
-    found: list[int] = []
-    compiled = framelift.compile(fn, backend=pieces, dynamic=True)
-    for n in (5, 6):
-        x = torch.randn(n, 4)
-        torch.testing.assert_close(compiled(x), fn(x))
-    assert found == [2, 2]
 
 
 LAYER = {"layer": 1}
@@ -502,25 +443,6 @@ def test_annotations_reach_a_compiler_of_torchs(fullgraph):
         aten.cos.default: {"stage": 0},
         aten.tan.default: None,
     }
-
-
-def test_it_is_partitioned():
-    graph = model_graph()
-    inputs = real_inputs(graph)
-    expected = graph(*inputs)
-    is_known = lambda modules, node: node.op.startswith("call") and node.target is not torch.relu
-    supported = create_op_support(is_known)
-    partitioner = CapabilityBasedPartitioner(graph, supported, allows_single_node_partition=True)
-    fused = partitioner.partition_and_fuse()
-    assert len([node for node in fused.graph.nodes if node.op == "call_module"]) >= 2
-    torch.testing.assert_close(fused(*inputs), expected)
-
-
-def test_it_is_drawn():
-    pytest.importorskip("pydot")
-    from torch.fx.passes.graph_drawer import FxGraphDrawer
-
-    assert "linear" in str(FxGraphDrawer(model_graph(), "model").get_dot_graph())
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -315,7 +315,10 @@ def disable(
     if not wrapping:
         return marked_in_place(fn, recursive, reason)
     made: Any = untouched_by(fn, reason) if recursive else skipping(fn, reason or "framelift.disable")
-    made._torchdynamo_disable_recursive = recursive  # what torch's `is_dynamo_disable_recursive` looks at
+    # what torch, and who asks whether something is disabled, look at
+    made._torchdynamo_disable_recursive = recursive
+    if recursive:
+        made._torchdynamo_disable, made._torchdynamo_disable_msg = True, reason
     return made
 
 
@@ -400,4 +403,4 @@ def is_compiling() -> bool:
     return False
 
 
-serve(is_compiling)(lambda frame, /: True)
+serve(is_compiling)(lambda frame, /: frame.world.calls.tell_compiled())

@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib
+import inspect
 import logging
 import sys
 import threading
@@ -136,6 +137,7 @@ def install(*, backend: str | None = None) -> Installed:
     with _lock:
         before = torch.compile
         _torchs = _torchs or before
+        vars(installed)["__signature__"] = inspect.signature(_torchs)
         torch.compile = installed
         if _undone_by is None:
             _undone_by = replace_names()
@@ -219,8 +221,9 @@ def resetting(torchs: Callable[[], None]) -> Callable[[], None]:
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The names of backends, without those for debugging."""
-    return backends.list_backends(exclude_tags)
+    """The names of backends, without those for debugging; with what was registered with torch."""
+    registry = importlib.import_module("torch._dynamo.backends.registry")
+    return sorted({*backends.list_backends(exclude_tags), *registry.list_backends(exclude_tags)})
 
 
 class Asked(threading.local):
@@ -255,6 +258,9 @@ def known_to_both(torchs: Any) -> type:
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             return torchs(*args, **kwargs)
+
+        def __getattr__(cls, name: str) -> Any:  # its own methods look up what it keeps there
+            return getattr(torchs, name)
 
     return Known("OptimizedModule", (OptimizedModule,), {"__doc__": OptimizedModule.__doc__})
 

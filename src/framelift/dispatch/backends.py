@@ -52,6 +52,7 @@ from framelift.dispatch.examples import (
     with_sizes_first,
 )
 from framelift.dispatch.extensions import extensions
+from framelift.dispatch.forward_checks import checking_forward_only
 from framelift.dispatch.fused_optimizers import name_fused_steps
 from framelift.dispatch.inductor_parts import InductorParts, compiling_afresh, wanted
 from framelift.dispatch.subgraph_results import calls_subgraphs, separate_results
@@ -130,7 +131,7 @@ def registered_with_torch(name: str) -> Backend | None:
 
 
 def backend_name(backend: str | Backend) -> str:
-    return backend if isinstance(backend, str) else getattr(backend, "__qualname__", type(backend).__name__)
+    return backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
 
 
 def backend_source(backend: Any, name: str) -> tuple[str, str]:
@@ -280,7 +281,13 @@ def run_in_context(
                 put_sizes_first(graph, sizes, examples)
                 examples = with_sizes_first(examples, sizes)
             # a compiler that runs the graph to see what it does sets its flags
-            with TorchState(), TransformLevels(), CompilerState(), importing_for_torch():
+            with (
+                TorchState(),
+                TransformLevels(),
+                CompilerState(),
+                importing_for_torch(),
+                checking_forward_only(graph),
+            ):
                 called = (
                     backend if comes_with_framelift(backend) else functools.partial(_frame.shown, backend)
                 )

@@ -152,6 +152,7 @@ class Keys:
         self.metas: dict[int, Meta | None] = {}
         self.read: list[torch.Tensor] = []
         """The fakes whose metadata was read, or noted, since one was written to."""
+        self.excluded: set[int] = set()
         self.symbolic: SymbolicMemory | None = None
         """What is remembered of calls with symbols, from when there are some."""
         self.fresh_models: dict[Any, torch.Tensor] = {}
@@ -169,12 +170,13 @@ class Keys:
         return found  # type: ignore[return-value]
 
     def forget(self, fake: torch.Tensor) -> None:
-        self.metas.pop(id(fake), None)
+        if id(fake) not in self.excluded:
+            self.metas.pop(id(fake), None)
 
     def exclude(self, fake: torch.Tensor) -> None:
-        """No key can stand for this one."""
+        """No key can stand for this one, whatever is done to it."""
         self.metas[id(fake)] = None
-        self.read.append(fake)
+        self.excluded.add(id(fake))
 
     def key(
         self, func: Any, args: Any, kwargs: dict[str, Any], state: tuple[Any, ...]

@@ -200,6 +200,8 @@ class Descriptions:
 
     def describe(self, module: torch.fx.GraphModule, around: list[tuple[str, Any]]) -> None:
         """`around`: the operators that the graph is given to."""
+        held = module._modules
+        bodies = {name for name, each in held.items() if isinstance(each, torch.fx.GraphModule)}
         for node in module.graph.nodes:
             origin = node.meta.pop(ORIGIN, None)
             if origin is None:
@@ -216,11 +218,10 @@ class Descriptions:
             if node.op.startswith("call"):
                 called = (origin.name or node.name, self.function_of(node, modules))
                 meta["source_fn_stack"] = [*around, called]
-                for given in node.all_input_nodes:
-                    if given.op == "get_attr":
-                        body = getattr(module, str(given.target), None)
-                        if isinstance(body, torch.fx.GraphModule):
-                            self.describe(body, meta["source_fn_stack"])
+                for given in node.all_input_nodes if bodies else ():
+                    if given.op == "get_attr" and given.target in bodies:
+                        body: Any = held[given.target]
+                        self.describe(body, meta["source_fn_stack"])
 
     def stack_trace(self, activation: Activation, at: int) -> str:
         users, whole = self.lines_of_callers(activation)

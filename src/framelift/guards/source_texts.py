@@ -21,6 +21,8 @@ class SourceTexts:
 
     def __init__(self) -> None:
         self.known: dict[Source, str] = {}
+        self.paths: dict[str, str] = {}
+        """Text of a module's source -> its path."""
 
     def of(self, source: Source) -> str:
         found = self.known.get(source)
@@ -29,7 +31,18 @@ class SourceTexts:
         return found
 
     def module_path(self, source: Source) -> str:
-        return IN_REGISTRY.sub(r".\1", self.of(source))
+        return self.path(self.of(source))
+
+    def path(self, text: str) -> str:
+        found = self.paths.get(text)
+        if found is None:
+            owner, within, name = text.rpartition("._modules['")
+            if within and name.find("'") == len(name) - 2:
+                found = f"{self.path(owner)}.{name[:-2]}"
+            else:
+                found = IN_REGISTRY.sub(r".\1", text)
+            self.paths[text] = found
+        return found
 
     def write(self, source: Source) -> str:
         base, access, key = source.base, source.access, source.key

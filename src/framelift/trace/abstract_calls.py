@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framelift.core.sentinels import MISSING
+from framelift.interpreter.generators import Generator
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.containers import Containers
 from framelift.trace.operators import GRAPH_OPERATORS
@@ -22,9 +24,14 @@ ITEMS: dict[Any, Callable[..., Any]] = {
     operator.delitem: Containers.delete,
 }
 OPERATORS = GRAPH_OPERATORS | {operator.abs} | ITEMS.keys()
-PAIRING = frozenset({zip, filter, enumerate, list, tuple})
+KEEPING = {list: 0, tuple: 0, collections.deque: 0, list.extend: 1, collections.deque.extend: 1, next: 0}
+"""What keeps, or gives, an item of an iterator as it is -> which argument that is."""
+PAIRING = KEEPING.keys() - {next} | {zip, filter, enumerate, map}
 """What goes over what it is given: abstract values do that themselves."""
-TAKING_ABSTRACT = OPERATORS | PAIRING | {sum}
+TAKING_ABSTRACT = OPERATORS | PAIRING | {next, sum}
+HANDING_ON = frozenset({map, zip, enumerate})
+ITERABLES: tuple[Any, ...] = ([], (), {}, {}.values(), {}.items(), set(), range(0), "")
+PLAIN_ITERATORS = frozenset(type(iter(one)) for one in ITERABLES)
 
 
 def call_with_abstract(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -34,11 +41,20 @@ def call_with_abstract(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict
         return MISSING
     if fn is sum:
         return sum_of_abstract(world, args, kwargs)
-    if kwargs or not any(map(is_abstract, args)):
+    if fn is next or kwargs or not any(map(is_abstract, args)):
         return MISSING
     if fn in ITEMS:
         return ITEMS[fn](world.containers, *args)
     return world.operators.apply(fn, *map(opened, args))
+
+
+def hands_on(iterator: Any) -> bool:
+    """Whether an iterator looks at nothing that the program's functions give it."""
+    cls = type(iterator)
+    if cls in HANDING_ON:
+        _, made_of = iterator.__reduce__()[:2]
+        return all(map(hands_on, made_of[1:] if cls is map else made_of[:1] if cls is enumerate else made_of))
+    return issubclass(cls, Generator) or cls in PLAIN_ITERATORS
 
 
 def is_abstract(value: Any) -> bool:

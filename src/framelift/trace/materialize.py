@@ -6,6 +6,7 @@ place: opening is no change. The special methods that C may find on a class are 
 
 from __future__ import annotations
 
+import contextlib
 import types
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,16 @@ class Materialize(Part):
     def start(self) -> None:
         self.exposed: set[type] = set()
         """Classes whose special methods C may have looked up: all of these are guarded."""
+        self.hands_on = False
+        """Whether C only keeps what the program's functions give it."""
+
+    @contextlib.contextmanager
+    def handing_on(self) -> Iterator[None]:
+        before, self.hands_on = self.hands_on, True
+        try:
+            yield
+        finally:
+            self.hands_on = before
 
     def for_c(self, value: Any) -> Any:
         """A value that C code may look into, opened all the way down."""
@@ -56,10 +67,13 @@ class Materialize(Part):
         """What C is given by code of the program's that it has called, and may hand on in any case."""
         calls = self.world.calls
         passes_numbers, calls.passes_numbers = calls.passes_numbers, False
+        hands_on, self.hands_on = self.hands_on, False
         try:
             result = run()
         finally:
-            calls.passes_numbers = passes_numbers
+            calls.passes_numbers, self.hands_on = passes_numbers, hands_on
+        if hands_on and type(result) in ABSTRACT:
+            return result
         if is_handed_on:
             passes_numbers = self.world.recorder.builder.symbols is not None
         return self.for_torch(result) if passes_numbers else self.for_c(result)

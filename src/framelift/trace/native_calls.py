@@ -37,7 +37,7 @@ from framelift.guards.kinds import Access, Check
 from framelift.interpreter.calls import unbind
 from framelift.interpreter.lookups import class_attribute
 from framelift.interpreter.pending import Pending, opened
-from framelift.trace.abstract_calls import TAKING_ABSTRACT, call_with_abstract
+from framelift.trace.abstract_calls import KEEPING, TAKING_ABSTRACT, call_with_abstract, hands_on
 from framelift.trace.addresses import Address
 from framelift.trace.callable_rules import (
     BY_CODE,
@@ -124,6 +124,12 @@ class NativeCalls(Part):
         """Whether C, where it stands now, hands on what it is given by what it calls."""
         self.ran_as_it_is: str | None = None
         """A function of the program's that was not looked into, though its result is relied on."""
+        self.told_compiled = False
+        """Whether the program has asked whether it is compiled."""
+
+    def tell_compiled(self) -> bool:
+        self.told_compiled = True
+        return True
 
     def invoke(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls something as the traced program would; what it gives may be pending."""
@@ -247,6 +253,9 @@ class NativeCalls(Part):
             args = list(args)
             if (found := call_with_abstract(world, fn, args, kwargs)) is not MISSING:
                 return found
+            if fn in KEEPING and len(args) > KEEPING[fn] and hands_on(opened(args[KEEPING[fn]])):
+                with materialize.handing_on():
+                    return self.done_by_c(fn, rule, args, kwargs)
         if fn in NUMBERS_OF_OBJECTS and len(args) == 1 and not kwargs:
             given_one = opened(args[0])
             if type(given_one) in ABSTRACT and fn in CONVERSIONS:
@@ -318,7 +327,7 @@ class NativeCalls(Part):
                 self.ran_as_it_is = fn.__qualname__
             if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
                 refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
-        if world.recorder.subclasses.classes:
+        if world.recorder.subclasses.are_programs:
             found, args = world.overrides.given_to_c(fn, args)
             if found is not MISSING:
                 return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import operator
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import framelift
 import framelift.exc
@@ -92,6 +94,49 @@ def test_quotients_of_integers_are_of_double_precision(dtype: str) -> None:
 )
 def test_other_functions_that_do_what_operators_do(fn: Callable[..., Any]) -> None:
     same(fn, array("float64", 0))
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda a: sum(list(map(lambda row: row * 2, a))),
+        lambda a: sum(list(map(lambda row, n: row * n, a, range(1, 4)))),
+        lambda a: sum(tuple(row + 1 for row in a)),
+        lambda a: [n * row for n, row in list(enumerate(row + 1 for row in a))][2],
+        lambda a: [
+            x * y for x, y in list(zip(map(lambda row: np.sin(row), a), (row for row in a), strict=True))
+        ][1],
+        lambda a: collections.deque((row - 1 for row in a), 2)[0],
+        lambda a: [kept := [], kept.extend(row * 3 for row in a), kept[1] + kept[-1]][2],
+        lambda a: next(row * 2 for row in a),
+    ],
+)
+def test_iterators_hand_on_what_functions_give(fn: Callable[..., Any]) -> None:
+    same(fn, array("float64", 0))
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda a: list(filter(None, map(lambda row: row.sum() > 3, a))),
+        lambda a: list(filter(lambda row: row.sum() > 3, list(a))),
+        lambda a: list(itertools.accumulate(map(lambda row: row.astype("int8"), a))),
+        lambda a: [sorted([0, 1], key=lambda n: a[n, 0]) for _ in list(map(str, [1]))],
+        lambda a: list(map(lambda n: max(a[0], key=lambda x: x * n), [1, -1])),
+    ],
+)
+def test_what_looks_at_arrays_on_the_way_sees_numpys(fn: Callable[..., Any]) -> None:
+    given = array("float64", 0)
+    np.testing.assert_array_equal(framelift.compile(fn, backend="eager")(given), fn(given))
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_function_of_arrays_is_one_of_tensors(dynamic: bool | None) -> None:
+    wrapped = torch.compiler.wrap_numpy(lambda a, b: (np.sin(a) + b, [a.sum(0)]))
+    compiled = framelift.compile(wrapped, backend="eager", fullgraph=True, dynamic=dynamic)
+    for n in (3, 4):
+        x = torch.linspace(0, 1, 2 * n).reshape(n, 2)
+        torch.testing.assert_close(compiled(x, b=x * 2), wrapped(x, b=x * 2))
 
 
 @pytest.mark.parametrize(
