@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from bench import (
     situations,
     symbols,
 )
-from bench.measure import CLOCK_VARIABLE, Target
+from bench.measure import CLOCK_VARIABLE, Allowed, Target
 from bench.tables import show_targets
 from framelift.core.versions import DISTRIBUTION
 
@@ -52,6 +53,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one repetition instead of several")
     parser.add_argument("--repetitions", type=int, default=REPETITIONS, help=f"default {REPETITIONS}")
     parser.add_argument("--only", choices=SECTIONS, help="one section instead of all")
+    parser.add_argument("--minutes", type=float, help="how long it may take; what does not fit is left out")
     parser.add_argument("--pictures", metavar="FOLDER", help="draw what was measured (see bench/pictures.py)")
     parser.add_argument("--cpu", action="store_true", help="processor time, for a machine that is busy")
     options = parser.parse_args()
@@ -68,8 +70,12 @@ def main() -> None:
     results: dict[str, Any] = {}
     known = json.loads(RESULTS.read_text())["results"] if RESULTS.exists() and options.only else {}
     targets: list[Target] = []
-    for name in [options.only] if options.only else SECTIONS:
+    chosen = [options.only] if options.only else list(SECTIONS)
+    ends = time.monotonic() + 60 * options.minutes if options.minutes is not None else float("inf")
+    for n, name in enumerate(chosen):
         section = SECTIONS[name]
+        now = time.monotonic()
+        Allowed.until = now + (ends - now) / (len(chosen) - n)  # what one leaves over is for the others
         with console.status(name) as status:
             measured = section.measure(repetitions, lambda text, name=name: status.update(f"{name}: {text}"))
         section.show(console, measured)

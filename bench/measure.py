@@ -22,6 +22,7 @@ import torch
 
 PRELOAD = ["torch", "bench.models", "transformers.models.bert.modeling_bert"]
 TIMEOUT_S = 900
+NO_TIME = "no time was left for it"
 
 Backend = Callable[[torch.fx.GraphModule, list[torch.Tensor]], Callable[..., Any]]
 
@@ -116,6 +117,16 @@ class Failed(Exception):
     """A measurement that did not come back; the message is the first line of what went wrong."""
 
 
+class Allowed:
+    """Until when samples may be taken. One that has been begun by then ends then too."""
+
+    until = math.inf
+
+
+def time_left() -> float:
+    return Allowed.until - time.monotonic()
+
+
 def in_fresh_process(job: Callable[..., Any], *args: Any) -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
@@ -124,8 +135,9 @@ def in_fresh_process(job: Callable[..., Any], *args: Any) -> Any:
     process.start()
     sender.close()
     try:
-        if not receiver.poll(TIMEOUT_S):
-            raise Failed(f"no result within {TIMEOUT_S} s")
+        timeout = max(0.0, min(TIMEOUT_S, time_left()))
+        if not receiver.poll(timeout):
+            raise Failed(f"no result within {timeout:.0f} s")
         kind, value = receiver.recv()
     except EOFError:
         process.join()
@@ -158,16 +170,19 @@ def _child(sender: Any, job: Callable[..., Any], args: tuple[Any, ...]) -> None:
 def take_turns(
     job: Callable[[str, str], Any], subjects: list[str], systems: list[str], repetitions: int, say: Callable
 ) -> dict[str, dict[str, list[Any]]]:
-    """Results as subject -> system -> one sample per repetition; a failure is a sample {"failed": why}."""
+    """Results as subject -> system -> one sample per repetition; a failure is a sample {"failed": why}. When
+    time is up, the repetition that it is in counts only if it is the first one."""
     results: dict[str, dict[str, list[Any]]] = {s: {name: [] for name in systems} for s in subjects}
     for repetition in range(repetitions):
         for subject in subjects:
             for name in systems if repetition % 2 == 0 else reversed(systems):
                 say(f"{subject}, {name}, repetition {repetition + 1} of {repetitions}")
                 try:
-                    sample = in_fresh_process(job, name, subject)
+                    sample = in_fresh_process(job, name, subject) if time_left() > 0 else {"failed": NO_TIME}
                 except Failed as failure:
                     sample = {"failed": str(failure)}
+                if repetition and time_left() <= 0:
+                    return {s: {n: runs[:repetition] for n, runs in by.items()} for s, by in results.items()}
                 results[subject][name].append(sample)
     return results
 
@@ -199,15 +214,15 @@ def fastest(spreads: Iterator[Spread | None]) -> Spread | None:
 
 
 def failures(results: dict[str, dict[str, list[Any]]]) -> list[str]:
-    """Why there is no number where one is missing."""
-    found = {
-        f"{subject}, {name}: {run['failed']}": None
-        for subject, samples in results.items()
-        for name, runs in samples.items()
-        for run in runs
-        if "failed" in run
-    }
-    return list(found)
+    """Why there are no numbers where some are missing."""
+    found: dict[str, None] = {}
+    left_out = 0
+    for subject, samples in results.items():
+        for name, runs in samples.items():
+            whys = [run["failed"] for run in runs if "failed" in run]
+            left_out += whys.count(NO_TIME)
+            found |= {f"{subject}, {name}: {why}": None for why in whys if why != NO_TIME}
+    return [*found, *([f"{left_out} samples: {NO_TIME}"] if left_out else [])]
 
 
 def ratio(above: Spread | None, below: Spread | None) -> Spread | None:

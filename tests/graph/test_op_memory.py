@@ -444,6 +444,50 @@ def test_empty_lists_are_remembered_as_tensors_with_nothing_in_them() -> None:
     assert remembered()
 
 
+def test_what_a_write_concerns_does_not_grow_with_the_writes_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def forgotten_in(writes: int) -> int:
+        count = 0
+        forget = op_memory.Keys.forget
+
+        def counted(self: Any, fake: Any) -> None:
+            nonlocal count
+            count += 1
+            forget(self, fake)
+
+        def program(x: Tensor) -> Tensor:
+            y = x.clone()
+            for n in range(writes):
+                y.add_(1)
+                y[0] = n
+                y.view(-1)
+            return y
+
+        with monkeypatch.context() as patched:
+            patched.setattr(op_memory.Keys, "forget", counted)
+            run(program, (torch.ones(4),))
+        return count
+
+    forgotten_in(4)
+    assert forgotten_in(64) < 5 * forgotten_in(16)
+
+
+def test_a_view_that_was_used_before_is_known_anew_after_each_write() -> None:
+    def program(x: Tensor, w: Tensor) -> Any:
+        base = x.clone()
+        view, other = base[0], base.view(-1)
+        seen = []
+        for _ in range(3):
+            seen.append((view * 2, other + 1, view.requires_grad))
+            base.mul_(w)
+            seen.append((view * 2, other + 1, view.requires_grad))
+        return seen
+
+    expected = check(program, torch.ones(2, 2), torch.ones(2, 2, requires_grad=True))
+    assert isinstance(expected, tuple)
+
+
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(op_memory, "LIMIT", 5)
     op_memory._memory.clear()

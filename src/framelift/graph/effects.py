@@ -48,6 +48,10 @@ class Mutations:
         self.in_storage: dict[int, list[FakeTensor]] = {}
         """Storage -> the fakes in it, as far as the builder's have been gone through."""
         self.indexed = 0
+        self.marked: dict[int, int] = {}
+        """Storage -> how many of these have been noted as changed, outside bodies."""
+        self.remembered: dict[int, list[torch.Tensor]] = {}
+        """Storage -> the fakes in it whose metadata may be remembered."""
         self.first_written: dict[int, int] = {}
         """Storage -> the number of the first call that writes to it."""
         self.sizes: list[int] = []
@@ -63,13 +67,21 @@ class Mutations:
         for fake in builder.kept[self.indexed :]:
             self.add_to_storage(fake)
         self.indexed = len(builder.kept)
+        for tensor in self.keys.read:
+            for where in self.memory(tensor):
+                self.remembered.setdefault(where, []).append(tensor)
+        self.keys.read.clear()
         place = builder.place() if changed and builder.in_body else None
         for where in changed:
             self.first_written.setdefault(where, builder.calls + 1)
-            for fake in self.in_storage.get(where, ()):
-                self.keys.forget(fake)
+            for tensor in self.remembered.pop(where, ()):
+                self.keys.forget(tensor)
+            held = self.in_storage.get(where, [])
+            for fake in held if builder.in_body else held[self.marked.get(where, 0) :]:
                 self.changed[id(fake)] = fake
                 builder.body.changed[id(fake)] = place
+            if not builder.in_body:
+                self.marked[where] = len(held)
         return bool(changed)
 
     def add_to_storage(self, fake: FakeTensor) -> None:

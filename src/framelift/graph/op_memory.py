@@ -150,6 +150,8 @@ class Keys:
     def __init__(self, fakes: Fakes) -> None:
         self.fakes = fakes
         self.metas: dict[int, Meta | None] = {}
+        self.read: list[torch.Tensor] = []
+        """The fakes whose metadata was read, or noted, since one was written to."""
         self.excluded: set[int] = set()
         self.symbolic: SymbolicMemory | None = None
         """What is remembered of calls with symbols, from when there are some."""
@@ -162,6 +164,7 @@ class Keys:
         found = self.metas.get(id(fake), False)
         if found is False:
             found = self.metas[id(fake)] = read_meta(fake)
+            self.read.append(fake)
         if found is None:
             raise Unkeyable
         return found  # type: ignore[return-value]
@@ -411,6 +414,7 @@ def produce_one(result: Result, keys: Keys, tensors: list[torch.Tensor]) -> torc
     else:
         return tensors[result.argument]  # type: ignore[union-attr]
     keys.metas[id(fake)] = result.meta  # type: ignore[union-attr]
+    keys.read.append(fake)
     return fake
 
 
