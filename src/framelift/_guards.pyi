@@ -258,6 +258,9 @@ def put_random_state(state: object, /) -> None:
 def look_up(cls: type, names: tuple[str, ...], /) -> tuple[Any, ...]:
     """What lookups on a class find, MISSING where nothing."""
 
+def has_begun(local: object, /) -> bool:
+    """Whether a `threading.local` was made for this thread already."""
+
 def registrations() -> int: ...
 def disregard_registrations(before: int, /) -> None: ...
 def separate_histories(outputs: Sequence[Any], /) -> None:

@@ -3,6 +3,7 @@ and operators of their own."""
 
 from __future__ import annotations
 
+import functools
 import gc
 import operator
 import time
@@ -216,6 +217,47 @@ def test_torchs_mark_for_it_counts():
 
 
 # ---- substitute_in_graph
+
+
+def test_marks_that_were_copied_disable_nothing():
+    """As from `functools.wraps` of what torch keeps from its compiler: that itself is not looked into."""
+
+    def torchs(fn):
+        def disabled(*args):
+            return fn(*args)
+
+        vars(disabled).update(
+            _torchdynamo_disable=True, _torchdynamo_orig_callable=fn, _torchdynamo_wrapper_id=id(disabled)
+        )
+        return disabled
+
+    def around(fn):
+        @functools.wraps(fn)
+        def wrapper(x):
+            return fn(x * 2) - 1
+
+        return wrapper
+
+    double, kept = around(torch.neg), around(torchs(torch.abs))
+    mine = lambda x: kept(x) + double(x)  # noqa: E731
+    x = torch.tensor([-1.0, 2.0])
+    compiled = framelift.compile(mine, backend="eager")
+    for _ in range(2):
+        assert torch.equal(compiled(x), mine(x))
+    whole = framelift.compile(lambda x: double(x), backend="eager", fullgraph=True)
+    assert torch.equal(whole(x), double(x))  # which has its code in common with the other one
+    assert entries(compiled) == 1
+
+
+def test_a_wrapper_of_what_is_to_be_scripted_while_traced_is_called():
+    scripted = torch.jit.script_if_tracing(lambda x: x + 1)
+
+    @functools.wraps(scripted)
+    def wrapper(x):
+        return scripted(x) * 2
+
+    compiled = capture(lambda x: wrapper(x) + scripted(x))
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 6.0))
 
 
 def test_a_substitute_is_looked_into(monkeypatch: pytest.MonkeyPatch):

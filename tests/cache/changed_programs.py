@@ -95,6 +95,44 @@ PROGRAMS: dict[str, Program] = {
         "class Options:\n    @property\n    def factor(self):\n        return 2\n\noptions = Options()\n\n"
         "def scale(x):\n    return x * options.factor\n",
     ),
+    "a list that a class has": program(
+        ONE,
+        ("helper", "factors = [2]", "factors = [3]"),
+        "class Options:\n    factors = [2]\n\ndef scale(x):\n    return x * Options.factors[0]\n",
+    ),
+    "a list within a tuple that a class has": program(
+        ONE,
+        ("helper", "([2], 1)", "([3], 1)"),
+        "class Options:\n    factors = ([2], 1)\n\ndef scale(x):\n    return x * Options.factors[0][0]\n",
+    ),
+    "nothing, where a list that a class has is added to": program(
+        """
+def f(x):
+    helper.Log.seen.append(5)
+    return x * 2, helper.Log.seen
+
+def run(compiled):
+    helper.Log.seen.clear()
+    result, seen = compiled(f)(torch.arange(3.0))
+    return result + sum(helper.Log.seen) + (seen is helper.Log.seen)
+""",
+        ("unused", "", ""),
+        "class Log:\n    seen = []\n",
+        noticed=False,
+    ),
+    "whether two classes have one list": program(
+        ONE,
+        ("helper", "factors = One.factors", "factors = [2]"),
+        "class One:\n    factors = [2]\n\nclass Other:\n    factors = One.factors\n\n"
+        "def scale(x):\n    return x * (2 if One.factors is Other.factors else 3)\n",
+    ),
+    "whether two classes have one function": program(
+        ONE,
+        ("helper", "scaled = One.scaled", "scaled = made()"),
+        "def made():\n    def scaled(self, x):\n        return x\n    return scaled\n\n"
+        "class One:\n    scaled = made()\n\nclass Other:\n    scaled = One.scaled\n\n"
+        "def scale(x):\n    return x * (2 if One.scaled is Other.scaled else 3)\n",
+    ),
     "the state of a descriptor": program(
         ONE,
         ("helper", "Factor(2)", "Factor(3)"),

@@ -112,16 +112,68 @@ def optimizing(compiled: Callable[..., Any]) -> list[torch.Tensor]:
     return [parameter.detach().clone() for parameter in model.parameters()]
 
 
-def viewed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def viewed(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     y = x * 2
-    return y, y[1:]
+    hidden = y.sin()
+    return y, y[1:], x[1:], x, hidden.t(), hidden.view(-1)[1:]
 
 
 def views(compiled: Callable[..., Any]) -> list[torch.Tensor]:
-    """Which AOTAutograd has to put together: of these the capture is kept, and Inductor compiles it."""
-    y, part = compiled(viewed)(batch())
-    part.add_(1)
-    return [y, part]
+    """Of an input, of a result, and of what is neither: written to, they change what they are views of."""
+    x = batch()
+    y, part, of_input, same, turned, flat = compiled(viewed)(x)
+    for view in (part, of_input, turned):
+        view.add_(1)
+    assert same is x
+    return [y, part, of_input, x, turned, flat]
+
+
+def views_in_training(compiled: Callable[..., Any]) -> list[torch.Tensor]:
+    run, x, results = compiled(viewed), batch().requires_grad_(), []
+    for n in range(2):
+        given = x * (n + 1)
+        y, part, of_input, same, turned, flat = run(given)
+        of_input.mul_(3)
+        turned.mul_(2)
+        assert same is given
+        total = sum(view.square().sum() for view in (y, part, of_input, same, turned, flat))
+        total.backward()
+        results += [view.detach() for view in (y, part, of_input, same, turned, flat)]
+    assert x.grad is not None
+    return [*results, x.grad]
+
+
+def varying_views(compiled: Callable[..., Any]) -> list[torch.Tensor]:
+    run, results = compiled(viewed), []
+    for x in sequences():
+        parts = run(x[0].requires_grad_())
+        sum(part.square().sum() for part in parts).backward()
+        assert x.grad is None
+        results += [part.detach() for part in parts]
+    return results
+
+
+def seen_again(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return ((x @ y).sin() * y.cos()).exp()
+
+
+def kept_for_more(compiled: Callable[..., Any]) -> list[torch.Tensor]:
+    """The backward graph is compiled for a pass that needs what was saved no longer; another keeps it."""
+    run, grads = compiled(seen_again), []
+    for keeps in (False, True):
+        x, y = batch()[:, :4].clone().requires_grad_(), batch(1)[:, :4].clone().requires_grad_()
+        total = run(x, y).sum()
+        try:
+            total.backward(retain_graph=keeps)
+            if keeps:
+                total.backward()
+        except RuntimeError as error:  # torch refuses that in the process that has compiled it
+            assert "donated buffers" in str(error) and "torch._inductor.config" in sys.modules
+            eager = seen_again(x, y).sum() * 2
+            eager.backward()
+        assert x.grad is not None and y.grad is not None
+        grads += [x.grad, y.grad]
+    return grads
 
 
 def twice(x: torch.Tensor) -> torch.Tensor:
@@ -145,7 +197,8 @@ def differentiating_twice(compiled: Callable[..., Any]) -> list[torch.Tensor]:
 
 PROGRAMS = [
     *(inference, training, writing, differentiating_twice),
-    *(varying, varying_training, varying_and_written, optimizing, views),
+    *(varying, varying_training, varying_and_written, views, views_in_training, varying_views),
+    *(kept_for_more, optimizing),
 ]
 
 

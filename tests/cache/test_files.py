@@ -76,6 +76,33 @@ def test_options_and_flags_are_part_of_the_key() -> None:
     assert outcome(scaled, x) == "hit"
 
 
+def test_marks_and_whether_breaks_are_errors_are_part_of_the_key() -> None:
+    x = torch.ones(3)
+    outcome(scaled, x)
+    marked, kept = torch.ones(3), torch.ones(3)
+    framelift.mark_dynamic(marked, 0)
+    framelift.mark_static_address(kept, guard=True)
+    assert [outcome(scaled, marked), outcome(scaled, kept)] == ["miss", "miss"]
+    assert [outcome(scaled, marked), outcome(scaled, x)] == ["hit", "hit"]
+    outcome(broken, x)
+    with framelift.error_on_graph_break(True), pytest.raises(framelift.exc.Unsupported):
+        outcome(broken, x)
+
+
+SEEN_BY_COMPTIME: list[str] = []
+
+
+def with_comptime(x: torch.Tensor) -> torch.Tensor:
+    framelift.comptime(lambda ctx: SEEN_BY_COMPTIME.append("captured"))
+    return x + 1
+
+
+def test_what_runs_at_capture_time_does_so_in_each_process() -> None:
+    for n in range(2):
+        assert outcome(with_comptime, torch.ones(3)) == "miss"
+        assert len(SEEN_BY_COMPTIME) == n + 1
+
+
 def test_it_can_be_turned_off() -> None:
     with framelift.config.patch(cache=False):
         outcome(scaled, torch.ones(3))

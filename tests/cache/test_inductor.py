@@ -13,7 +13,8 @@ import pytest
 
 WITHOUT_INDUCTOR = ["inference", "training", "writing", "differentiating_twice"]
 WITHOUT_INDUCTOR += ["varying", "varying_training", "varying_and_written"]
-PROGRAMS = [*WITHOUT_INDUCTOR, "optimizing", "views"]
+WITHOUT_INDUCTOR += ["views", "views_in_training", "varying_views", "kept_for_more"]
+PROGRAMS = [*WITHOUT_INDUCTOR, "optimizing"]
 
 
 @pytest.fixture(scope="module")

@@ -380,6 +380,45 @@ def test_the_marks_of_a_function_that_is_made_anew_are_looked_at() -> None:
             assert read(fn, torch.ones(1)) == (fn.__name__, getattr(fn, "size", None))
 
 
+def test_a_frame_whose_operators_nobody_needs_calls_none() -> None:
+    """Neither itself nor in what it calls, of which nothing is compiled."""
+    log: list[Any] = []
+
+    def square(x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+    def fn(x: torch.Tensor) -> int:
+        unused = square(square(x)).sum()
+        log.append(x.shape[0])
+        del unused
+        return x.shape[0] + 1
+
+    counter = CompileCounter()
+    run = compiled(fn, backend=counter)
+    for n in range(5):
+        x = torch.ones(3)
+        with torch.profiler.profile() as profile:
+            assert run(x) == 4
+        called = {event.name for event in profile.events() if event.name.startswith("aten::")}
+        assert n == 0 or not called
+    assert log == [3] * 5 and not counter.frame_count
+
+
+def test_what_is_told_that_it_is_compiled_runs_as_that_in_each_call() -> None:
+    found: list[str] = []
+
+    def fn(x: Any) -> Any:
+        found.append("compiled" if torch.compiler.is_compiling() else "plain")
+        return x
+
+    for whole in (False, True):
+        run = compiled(fn, fullgraph=whole)
+        for _ in range(6):
+            run(torch.ones(1))
+        assert found == ["compiled"] * 6
+        found.clear()
+
+
 def test_what_is_written_to_the_dictionary_of_a_function_is_an_attribute() -> None:
     def body(x: torch.Tensor) -> Any:
         fn = wrapping(double)

@@ -287,12 +287,9 @@ def test_between_the_call_and_the_region_no_python_code_runs() -> None:
         compiled(x, flag)
     assert entries(compiled) == 6  # three shapes, with the flag and without
     for x, flag in [*itertools.product(inputs, (True, False))] * 2:
-        assert frames_of(lambda x=x, flag=flag: compiled(x, flag)) == [
-            "<lambda>",  # the one in the line above
-            "compiled",
-            "region_of_run",
-            "the_graph",
-        ]
+        entered = frames_of(lambda x=x, flag=flag: compiled(x, flag))
+        assert entered[:3] == ["<lambda>", "compiled", "region_of_run"]  # the first is in the line above
+        assert entered[3:] in (["the_graph"], ["run", "the_graph"])  # which gives it the size that varies
 
 
 @pytest.mark.parametrize("install", [sys.setprofile, sys.settrace], ids=["profile", "trace"])

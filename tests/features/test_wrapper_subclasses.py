@@ -369,6 +369,41 @@ def test_a_wrapper_that_says_more() -> None:
     assert entries(compiled) == 3
 
 
+VIEWS_OF_WRITTEN: dict[str, Callable[..., Any]] = {
+    "a view": lambda x, name: (x.mul_(2), x.view(3))[1],
+    "of before": lambda x, name: (y := x.view(3), x.mul_(2), y)[2],
+    "a part of it": lambda x, name: (x.mul_(2), x[1:])[1],
+    "written through it": lambda x, name: x.view(1, 3).mul_(2),
+    "without history": lambda x, name: (x.mul_(2), x.detach())[1],
+    "what it wraps": lambda x, name: (x.mul_(2), getattr(x, name))[1],
+    "what a view wraps": lambda x, name: (x.mul_(2), getattr(x.view(3), name))[1],
+    "that of another": lambda x, name: (x.mul_(2), x + 1)[1],
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("make", [two, scaled])
+@pytest.mark.parametrize("name", VIEWS_OF_WRITTEN)
+def test_views_of_a_wrapper_that_is_written_to(name: str, make: Any, backend: str) -> None:
+    fn = VIEWS_OF_WRITTEN[name]
+    for _ in range(2):  # what is remembered of operators is the same for a second capture
+        compiled = framelift.compile(fn, backend=backend, isolate_recompiles=True)
+        found = []
+        for run in (fn, compiled):
+            torch.manual_seed(0)
+            x = make(3)
+            names = x.__tensor_flatten__()[0]
+            result = run(x, names[-1])
+            for each in names:
+                getattr(x, each).add_(1)
+            parts = [
+                [getattr(each, one) for one in names] if type(each) is type(x) else each
+                for each in (result, x)
+            ]
+            found.append((type(result), parts))
+        alike(*found)
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("written", ["the wrapper", "what it wraps", "a view of that", "another wrapper"])
 def test_what_is_written_to_lies_in_a_wrapper_too(written: str, backend: str) -> None:

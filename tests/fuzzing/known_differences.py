@@ -75,6 +75,15 @@ def computes_vectors(source: str, finding: Finding) -> bool:
     return values and has_one and "'backend': 'aot" in source and is_rounded(source, 1e-4)
 
 
+def differentiates_twice(source: str, finding: Finding) -> bool:
+    error = "torch.compile with aot_autograd does not currently support double backward"
+    return error in (finding.difference or "") and is_same_as_captured(source)
+
+
+def is_same_as_captured(source: str) -> bool:
+    return check_program(re.sub(r"'backend': '\w+'", "'backend': 'eager'", source)).difference is None
+
+
 KNOWN: dict[str, Callable[[str, Finding], bool]] = {
     "a graph does not give NumPy's warnings of a division by zero": misses_numpys_warning,
     "AOTAutograd calls torch's functions, which may warn, as it compiles": warns_as_it_is_compiled,
@@ -84,6 +93,7 @@ KNOWN: dict[str, Callable[[str, Finding], bool]] = {
     "optimizers drift apart by what is rounded otherwise": drifts,
     "AOTAutograd has singular and eigenvalues computed by another routine": computes_vectors,
     "Inductor's decompositions draw other numbers": draws_by_decomposition,
+    "AOTAutograd can't be differentiated twice, and says so": differentiates_twice,
 }
 """Why a program may differ -> whether this is such a program: by its source and by what differs."""
 

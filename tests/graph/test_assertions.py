@@ -277,6 +277,24 @@ def test_what_is_not_known_is_answered_as_the_question_says() -> None:
     assert (known, supposed, is_symbol) == ((True, False), (False, True), True)
 
 
+def test_a_number_that_nobody_uses_is_not_asked_for() -> None:
+    """Which would wait for a GPU. What is checked of one, or lives on, is."""
+
+    def fn(x: torch.Tensor) -> Any:
+        x.sum().item()
+        (x > 3).any().item()
+        checked, given = x.max().item(), x.min().item()
+        torch._check(checked > 0)
+        return x + 1, given
+
+    with framelift.config.patch(capture_scalar_outputs=True):
+        graphs: list[torch.fx.GraphModule] = []
+        compiled = framelift.compile(fn, backend=lambda graph, _: graphs.append(graph) or graph.forward)
+        assert compiled(torch.arange(3.0))[1] == 0
+    targets = [node.target for node in graphs[0].graph.nodes]
+    assert targets.count("item") == 2 and "any" not in targets and "sum" not in targets
+
+
 def test_a_question_that_is_deprecated_is_answered_and_warned_of_in_each_call() -> None:
     def fn(x):
         return x + 1 if symbolic_shapes.guard_size_oblivious(x.size(0) == 0) else x - 1

@@ -892,6 +892,38 @@ def test_overlapping_inputs():
     check_calls(make)
 
 
+def enumerated(kind, value):
+    def program(x, n):
+        class Made(kind):
+            A = 1
+            B = 2
+
+        return x + 1, value(Made, n)
+
+    return program
+
+
+ENUMERATED = {
+    "a member": enumerated(enum.Enum, lambda made, n: made.A),
+    "of a value": enumerated(enum.IntEnum, lambda made, n: made(n % 2 + 1)),
+    "flags": enumerated(enum.IntFlag, lambda made, n: made(n & 3)),
+    "flags together": enumerated(enum.Flag, lambda made, n: [made.A | made.B, made(n & 3)]),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("program", ENUMERATED.values(), ids=ENUMERATED)
+def test_a_member_of_a_class_that_each_call_makes(program, dynamic):
+    compiled, seen = framelift.compile(program, backend="eager", dynamic=dynamic), []
+    for n in (2, 3, 0, 7, 2):
+        expected, found = (one(x2(), n)[1] for one in (program, compiled))
+        expected, found = (one[-1] if isinstance(one, list) else one for one in (expected, found))
+        assert repr(found) == repr(expected)
+        assert type(found.value) is int
+        assert all(type(found) is not other for other in seen)
+        seen.append(type(found))
+
+
 # ---- outside objects
 
 

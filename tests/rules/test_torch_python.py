@@ -355,3 +355,50 @@ def test_a_thread_sees_what_it_has_of_a_threading_local() -> None:
     SETTINGS.scale = 4
     assert torch.equal(compiled(x), x * 4) and SETTINGS.calls == 2
     del SETTINGS.scale, SETTINGS.calls
+
+
+class PerThread(threading.local):
+    made = 0
+
+    def __init__(self, scale: float) -> None:
+        PerThread.made += 1
+        self.stack = [scale]
+
+
+def test_what_a_class_makes_for_each_thread_anew() -> None:
+    def fn(x):
+        local.stack.append(len(local.stack))
+        return x * local.stack[0] + sum(local.stack), list(local.stack)
+
+    local = PerThread(3.0)
+    PerThread.made = 0
+    compiled = capture(fn)
+    x, seen = torch.ones(2), []
+    assert torch.equal(compiled(x)[0], x * 7) and local.stack == [3.0, 1]
+    assert compiled(x)[1] == local.stack == [3.0, 1, 2]
+
+    def elsewhere() -> None:
+        with framelift.set_stance("force_eager"):
+            seen.append((compiled(x)[1], PerThread.made))
+        seen.append((compiled(x)[1], PerThread.made))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert seen == [([3.0, 1], 1), ([3.0, 1, 2], 1)]
+    assert compiled(x)[1] == [3.0, 1, 2, 3]
+
+
+def test_a_new_thread_runs_what_a_class_does_for_it() -> None:
+    def fn(x):
+        return x * len(local.stack)
+
+    local = PerThread(3.0)
+    local.stack.append(4.0)
+    compiled = framelift.compile(fn, backend="eager")
+    x, seen = torch.ones(2), []
+    assert torch.equal(compiled(x), x * 2)
+    thread = threading.Thread(target=lambda: seen.append(compiled(x)))
+    thread.start()
+    thread.join()
+    assert torch.equal(seen[0], x) and torch.equal(compiled(x), x * 2)

@@ -122,6 +122,8 @@ MEMBERSHIP: dict[str, Callable[[Any, Any, Any], Any]] = {
     "outside list of one": lambda a, b, held: a in [a],
     "weak set": lambda a, b, held: None if held["weak"] is None else a in held["weak"],
     "inside set": lambda a, b, held: (len({a, b}), a in {b}, a in {a}),
+    "inside and outside": lambda a, b, held: (len({a, b}), a in held["set"], len({a} | held["frozenset"])),
+    "outside after inside": lambda a, b, held: ({a: 1}.get(b), held["dict"].get(b), len({a, *held["dict"]})),
     "inside dict": lambda a, b, held: (len({a: 1, b: 2}), a in {a: 1}, {a: 5}[a]),
     "algebra": lambda a, b, held: (len({a} & {b}), len({a} | {b}), {a} <= {a, b}, {a}.isdisjoint({b})),
     "discarded": lambda a, b, held: len({a, b} - {a}),
@@ -150,6 +152,23 @@ def test_tables_and_lists_find_what_they_find_eagerly(kind: str, question: str) 
         for a, b in order:
             x = torch.ones(3)
             assert program(x, a, b)[1] == compiled(x, a, b)[1], (kind, question, a is b)
+
+
+def test_other_tensors_in_tables_are_captured_once() -> None:
+    known = torch.ones(3)
+
+    def program(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Any:
+        found = {a: 1, b: 2}
+        return a + len({known, a, b, c}), len(found), found.get(c), (a, 1) in {(b, 1)}
+
+    compiled = framelift.compile(program, backend="eager", fullgraph=True)
+    x, y, z = (torch.ones(3) * n for n in range(3))
+    for given, count in [
+        *[((x, y, z), 0), ((z, x, y), 0), ((x, x, y), 1), ((z, z, x), 1), ((known, x, y), 2)],
+        *[((known, z, x), 2), ((x, y, x), 3), ((known, known, known), 4), ((y, z, x), 4)],
+    ]:
+        alike(program(*given), compiled(*given))
+        assert recompiles(compiled) == count, given
 
 
 def test_a_copy_of_a_nested_argument_is_captured_once() -> None:

@@ -152,6 +152,22 @@ def test_a_mark_that_does_not_hold(mark: Any) -> None:
         assert torch.equal(framelift.compile(fn, backend="eager")(x), x + 1)
 
 
+@pytest.mark.parametrize("mark", [decorators.mark_dynamic, framelift.mark_unbacked])
+def test_a_size_outside_of_its_mark_is_an_error(mark: Any) -> None:
+    compiled = framelift.compile(doubled, backend="eager")
+    for size in (5, 12, 8):
+        x = sized(size, 3)
+        mark(x, 0, min=2, max=10)
+        if size <= 10:
+            assert torch.equal(compiled(x), doubled(x))
+            continue
+        with pytest.raises(
+            symbolic_shapes.ConstraintViolationError, match=r"x.shape\[0\] is 12.* from 2 to 10"
+        ):
+            compiled(x)
+    assert captures(compiled) == 1
+
+
 def test_a_size_is_fixed_in_captured_code() -> None:
     def fn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         framelift.mark_static(x, -1)

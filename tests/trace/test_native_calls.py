@@ -998,3 +998,35 @@ def test_an_object_with_state_in_c_is_changed_once() -> None:
         module.gone = n
         compiled(torch.ones(2), module)
         assert module.count == n and not hasattr(module, "gone")
+
+
+SHOWN: dict[str, Any] = {
+    "a number of data": lambda x: "%s" % x.sum(),
+    "a tensor": lambda x: "%s" % (x + 1),
+    "an operator": lambda x: operator.mod("%r", x.sum()),
+    "a text that is changed": lambda x: operator.imod("%s", x @ x.t()),
+    "in a tuple": lambda x: "%s %r" % (x.sum(), x),
+    "a method": lambda x: "%s".__mod__(x * 2),
+    "a number": lambda x: "%f %d" % (x.sum(), x.sum()),
+    "bytes": lambda x: b"%a" % x.sum(),
+    "formatted": lambda x: f"{x.sum()} {[x + 1]} {x.sum():.3f}",
+    "a table": lambda x: "%(a)s" % {"a": x.sum()},
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_text_shows_the_data_of_tensors(name: str, dynamic: bool | None) -> None:
+    compiled = framelift.compile(lambda x: (SHOWN[name](x), x + 1), backend="eager", dynamic=dynamic)
+    for size in (2, 3, 4):
+        x = torch.arange(size * 2.0).reshape(size, 2)
+        assert compiled(x)[0] == SHOWN[name](x)
+
+
+def test_names_of_a_number_that_varies() -> None:
+    def fn(x: torch.Tensor, n: int) -> Any:
+        return dir(n) == dir(1), n.__dir__()[:2], hasattr(n, "__dict__"), dir(x.shape[0])[:3], x * n
+
+    compiled = framelift.compile(fn, backend="eager", dynamic=True)
+    for n in (2, 3, 4):
+        compare(run(fn, torch.ones(n), n), run(compiled, torch.ones(n), n))

@@ -301,6 +301,13 @@ def bits(x):
 
 
 @program
+def asked_by_torch(x):
+    n = x.shape[0]
+    kinds = torch.typename(n), torch.is_tensor(n), torch.is_storage(n), torch.overrides.is_tensor_like(n / 2)
+    return x * torch.sym_sum([n, 3, n]) + torch.sym_max(n, 4), kinds
+
+
+@program
 def places_in_order(x):
     n = x.shape[0]
     found = bisect.bisect([1, 3, 100], n), bisect.bisect_left([(1, n), (2, n)], (2, n))
@@ -405,6 +412,24 @@ def test_what_an_object_gives_for_a_number_may_be_none(name: str, given: Any) ->
     compiled = framelift.compile(fn, backend="eager")
     for n in (3, 4, 5):
         alike(compiled(torch.ones(n), n), fn(torch.ones(n), n))
+
+
+@pytest.mark.parametrize("check", ["_check", "_check_value", "_check_with"])
+def test_the_text_of_a_check_that_fails_is_of_what_varies(check: str, caplog: Any) -> None:
+    def fn(x):
+        y = x * 2
+        check_size = functools.partial(torch._check_with, KeyError) if check == "_check_with" else of_torch
+        try:
+            check_size(x.shape[0] < 10, lambda: f"too many: {y.shape[0]}")
+        except (RuntimeError, ValueError, KeyError) as error:
+            return y, type(error), str(error)
+        return y
+
+    of_torch = getattr(torch, check)
+    compiled = framelift.compile(fn, backend="eager", fullgraph=True)
+    for n in (5, 8, 12, 20, 7):
+        alike(compiled(torch.ones(n)), fn(torch.ones(n)))
+    assert "mistake" not in caplog.text
 
 
 def test_the_bounds_between_which_an_item_is_looked_for_may_vary() -> None:

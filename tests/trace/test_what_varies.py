@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import framelift
-from check import entries
+from check import captures, entries
 from sameness import alike
 
 
@@ -137,6 +137,17 @@ def test_lists_of_sizes_that_are_summed_up_hold_symbols() -> None:
         return torch.nn.functional.pad(x, sum(sides[::-1], ())), sum([[x.shape[0]], [2]], [])
 
     assert counted(fn, [(torch.ones(n, 3),) for n in (5, 6, 7, 9, 14)]) == 2
+
+
+def test_with_dynamic_true_floats_that_are_passed_vary_from_the_first_capture_on() -> None:
+    def fn(x, scale, options):
+        return x * scale + options["shift"] if scale > 0 else x
+
+    compiled = framelift.compile(fn, backend="eager", dynamic=True)
+    for n in (1, 2, 3):
+        x, options = torch.ones(4), {"shift": n / 7}
+        assert torch.equal(compiled(x, n / 3, options), fn(x, n / 3, options))
+    assert captures(compiled) == 1
 
 
 # ---- definite values

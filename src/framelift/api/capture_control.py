@@ -403,4 +403,4 @@ def is_compiling() -> bool:
     return False
 
 
-serve(is_compiling)(lambda frame, /: True)
+serve(is_compiling)(lambda frame, /: frame.world.calls.tell_compiled())

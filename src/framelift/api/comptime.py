@@ -245,6 +245,7 @@ def comptime(fn: Callable[[ComptimeContext], Any], fallback_fn: Callable[[], Any
 
 def call(f: TraceFrame, fn: Any) -> None:
     fn = with_real_values(f.world, fn)
+    f.world.calls.ran_as_it_is = "comptime"
     try:
         with torch._C.DisableTorchFunction():
             _frame.untouched(fn, ComptimeContext(f))

@@ -20,7 +20,7 @@ from framelift.cache import files
 from framelift.cache.artifacts import CapturedGraph
 from framelift.cache.entries import is_in_file, pack, unpack
 from framelift.cache.inductor_graphs import portable_graphs
-from framelift.cache.keys import key_of
+from framelift.cache.keys import PLAIN_TENSORS, key_of, parts
 from framelift.cache.writing import writer
 from framelift.core import policy
 from framelift.core.config import config
@@ -210,10 +210,6 @@ NAMESPACES = frozenset({"aten", "prims", "mkldnn", "_c10d_functional", "quantize
 """Of operators that torch has itself."""
 
 
-PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
-"""Classes of tensors that ask nobody for their sizes."""
-
-
 def hint_of(arguments: list[Any]) -> str:
     """Short, and the same for arguments that look alike: which of several entries to try first."""
     with unseen():
@@ -223,9 +219,3 @@ def hint_of(arguments: list[Any]) -> str:
             for value in parts(argument)
         ]
     return hashlib.sha256(repr(looks).encode()).hexdigest()[:12]
-
-
-def parts(argument: Any) -> list[Any]:
-    if type(argument) in (tuple, list):
-        return list(argument)
-    return list(argument.values()) if type(argument) is dict else [argument]

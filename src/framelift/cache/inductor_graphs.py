@@ -1,8 +1,7 @@
 """Graphs that Inductor has compiled, forward and backward, put together as AOTAutograd does it at run time.
 
-Only for graphs of which AOTAutograd has little to do when they run: no result is a view of an input or of
-another result, inputs are written to by the graph itself or not at all, and all tensors are plain ones.
-Others are compiled anew, from the capture.
+Only for graphs of which AOTAutograd has little to do when they run: inputs are written to by the graph itself
+or not at all, and all tensors are plain ones. Others are compiled anew, from the capture.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import torch
 
 from framelift._guards import separate_histories
 from framelift.cache.inductor_code import InductorCode, portable_code
+from framelift.cache.inductor_views import Hidden, View, makers, views_of, with_views
 from framelift.dispatch.capture_pickles import Portable
 from framelift.dispatch.examples import giving_sizes
 from framelift.dispatch.inductor_parts import InductorParts
@@ -62,13 +62,17 @@ class Running(NamedTuple):
     """Inputs that no gradient ever reaches."""
     tangents: tuple[tuple[int, TangentLayout], ...] = ()
     """The results whose gradients the backward graph takes, and how these lie in memory."""
-    reuses_saved: bool = False
-    """Whether the backward graph writes to what was saved for it."""
+    reused: tuple[int, ...] = ()
+    """What the backward graph takes of what was saved for it, and may write to."""
     saved_numbers: int = 0
     """How many numbers the forward graph gives for the backward graph, behind the tensors."""
     sizes: tuple[tuple[int, int], ...] = ()
     """Input and dimension of the sizes that the graph takes behind the other inputs."""
     deterministic: bool | None = None
+    regained: tuple[View, ...] = ()
+    """Results that are made again, as views of inputs or of other results."""
+    bases: int = 0
+    """How many tensors the graph gives behind its results, for these to be views of."""
 
 
 class InductorGraphs(Portable):
@@ -95,13 +99,15 @@ class InductorGraphs(Portable):
 def plain_running(running: Running) -> tuple[Any, ...]:
     """As a tuple of plain values."""
     tangents: Any = tuple((n, tuple(layout)) for n, layout in running.tangents)
-    return tuple(running._replace(tangents=tangents))
+    regained: Any = tuple([tuple(view) for view in running.regained])
+    return tuple(running._replace(tangents=tangents, regained=regained))
 
 
 def load_graphs(plain: tuple[Any, ...], forward: InductorCode, backward: InductorCode | None) -> Any:
     running = Running(*plain)
     tangents = tuple((n, TangentLayout(*layout)) for n, layout in running.tangents)
-    return InductorGraphs(running._replace(tangents=tangents), forward, backward)
+    regained = tuple(View(*view) for view in running.regained)
+    return InductorGraphs(running._replace(tangents=tangents, regained=regained), forward, backward)
 
 
 # ---- running
@@ -110,7 +116,7 @@ def load_graphs(plain: tuple[Any, ...], forward: InductorCode, backward: Inducto
 def inference(
     running: Running, forward: Callable[[list[Any]], Any], around: Callable[[], Any]
 ) -> Callable[..., Any]:
-    written = running.written
+    written, views, outputs = running.written, makers(running.regained), running.outputs
 
     def run(*args: Any) -> Any:
         if written:
@@ -120,10 +126,11 @@ def inference(
             if enabled:
                 torch._C._set_grad_enabled(False)
             with around():
-                return list(forward(list(args)))
+                found = list(forward(list(args)))
         finally:
             if enabled:
                 torch._C._set_grad_enabled(True)
+        return with_views(views, args, found, outputs) if views else found
 
     return run
 
@@ -143,8 +150,8 @@ def training(
     compiled_backward: Callable[[list[Any]], Any],
     around: Callable[[], Any],
 ) -> Callable[..., Any]:
-    outputs, unchecked = running.outputs, running.unchecked
-    numbers = running.saved_numbers
+    outputs, unchecked = running.outputs + running.bases, running.unchecked
+    numbers, regained = running.saved_numbers, makers(running.regained)
 
     class CompiledFunction(torch.autograd.Function):
         @staticmethod
@@ -160,6 +167,8 @@ def training(
             results = made[:outputs]
             for n in running.views:
                 results[n] = torch.ops.aten._unsafe_view(results[n], results[n].shape)
+            for view in running.regained:
+                results[view.result] = Hidden(results[view.result])
             plain = [results[n] for n in running.without_gradient if isinstance(results[n], torch.Tensor)]
             ctx.mark_non_differentiable(*plain)
             ctx._materialize_non_diff_grads = False
@@ -182,11 +191,11 @@ def training(
 
     def run_backward(ctx: Any, given: list[Any]) -> Any:
         ctx.maybe_clear_saved_tensors()
-        if running.reuses_saved and torch._C._autograd._get_current_graph_task_keep_graph():
-            raise RuntimeError(
-                "This backward function was compiled with non-empty donated buffers which requires "
-                "create_graph=False and retain_graph=False."
-            )
+        if running.reused and torch._C._autograd._get_current_graph_task_keep_graph():
+            for n in running.reused:  # to be used again
+                given[n] = torch.empty_strided(
+                    given[n].size(), given[n].stride(), dtype=given[n].dtype, device=given[n].device
+                ).copy_(given[n])
         with around():
             return tuple(compiled_backward(given))
 
@@ -200,9 +209,10 @@ def training(
         try:
             torch._C._set_view_replay_enabled(True)
             with torch.enable_grad():
-                return list(CompiledFunction.apply(*given))
+                found = list(CompiledFunction.apply(*given))
         finally:
             torch._C._set_view_replay_enabled(replays)
+        return with_views(regained, args, found, running.outputs)
 
     return run
 
@@ -237,6 +247,8 @@ def portable_graphs(parts: InductorParts) -> InductorGraphs:
         parts.disables_autocast,
         parts.separates,
         sizes=parts.sizes,
+        regained=views_of(parts),
+        bases=known.num_intermediate_bases,
     )
     if not parts.is_inference:
         if parts.backward is None:
@@ -251,7 +263,6 @@ def refusals(known: Any) -> list[tuple[str, Any]]:
     every = [*known.subclass_inp_meta, *known.subclass_fw_graph_out_meta, *known.subclass_tangent_meta]
     return [
         ("inputs are written to", known.num_mutated_inp_runtime_indices),
-        ("results are views", known.num_outputs_aliased or known.num_intermediate_bases),
         ("tensors that wrap others", any(type(each).__name__ != "PlainTensorMeta" for each in every)),
         ("tokens", known.tokens or known.num_backward_tokens),
         ("the grad mode", known.grad_enabled_mutation is not None),
@@ -267,7 +278,9 @@ def with_gradients(running: Running, known: Any, has_gradient: list[bool]) -> Ru
     info, inputs = known.output_info, known.input_info
     if len(has_gradient) != len(inputs):
         raise NotPortableError("the backward graph gives something else than gradients")
-    tangents = [n for n, each in enumerate(info) if each.requires_grad_for_backward]
+    views = {view.result for view in running.regained}
+    tangents = [n for n, each in enumerate(info) if each.requires_grad_for_backward and n not in views]
+    tangents += range(len(info), len(info) + running.bases)
     layouts = [each.memory_format for each in known.subclass_tangent_meta]
     if len(tangents) != len(layouts) or any(layout is None for layout in layouts):
         raise NotPortableError("the backward graph takes something else than gradients")
@@ -286,7 +299,7 @@ def with_gradients(running: Running, known: Any, has_gradient: list[bool]) -> Ru
             (n, TangentLayout(layout.memory_format, plain(layout.size), plain(layout.stride)))
             for n, layout in zip(tangents, layouts, strict=True)
         ),
-        reuses_saved=bool(known.bw_donated_idxs),
+        reused=tuple(known.bw_donated_idxs or ()),
         deterministic=known.deterministic,
         saved_numbers=known.num_symints_saved_for_bw or 0,
     )

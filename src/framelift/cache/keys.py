@@ -18,12 +18,13 @@ from typing import Any
 import torch
 
 import framelift
+from framelift.core.breaks import ON_BREAK
 from framelift.core.config import OPTIONS, config
 from framelift.core.user_cache import make_private_dir, read_trusted, user_cache_dir, write_atomically
 from framelift.dispatch.compile_contexts import Context
 from framelift.dispatch.object_names import NotPortableError, digest, is_plain
 
-FORMAT = "2"
+FORMAT = "7"
 """Of the files; another one for each change of what they hold."""
 
 WITHOUT_INFLUENCE = frozenset({"cache", "cache_dir", "cache_mebibytes", "debug_dir", "verbose", "cprofile"})
@@ -49,17 +50,19 @@ OTHER_VARIABLES = frozenset({"TORCHINDUCTOR_CACHE_DIR", "TORCH_HOME", "TORCH_LOG
 
 def key_of(context: Context, fn: types.FunctionType, arguments: list[Any]) -> str:
     """Raises NotPortableError if what decides has no description."""
-    parts = [
+    found = [
         *process_parts(),
         digest(fn.__code__),
         fn.__code__.co_qualname,
         str(fn.__module__),
         *arguments_parts(fn, arguments),
     ]
-    parts += context_parts(context)
-    parts += [f"{name}={getattr(config, name)!r}" for name in OPTIONS if name not in WITHOUT_INFLUENCE]
-    parts += torch_parts()
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+    values = [value for argument in arguments for value in parts(argument)]
+    found += [marks_of(value) for value in values if type(value) in PLAIN_TENSORS]
+    found += [*context_parts(context), f"breaks are errors: {ON_BREAK.error}"]
+    found += [f"{name}={getattr(config, name)!r}" for name in OPTIONS if name not in WITHOUT_INFLUENCE]
+    found += torch_parts()
+    return hashlib.sha256("\0".join(found).encode()).hexdigest()[:40]
 
 
 def arguments_parts(fn: types.FunctionType, arguments: list[Any]) -> list[str]:
@@ -76,6 +79,35 @@ def arguments_parts(fn: types.FunctionType, arguments: list[Any]) -> list[str]:
         else:
             found.append(type_name(type(held)))
     return found
+
+
+def parts(argument: Any) -> list[Any]:
+    """What a plain container holds, or the argument itself."""
+    if type(argument) in (tuple, list):
+        return list(argument)
+    return list(argument.values()) if type(argument) is dict else [argument]
+
+
+def marks_of(tensor: torch.Tensor) -> str:
+    """What the program has said of its sizes and its address: a capture keeps to that, or is an error."""
+    marks = {
+        name: held for name, held in vars(tensor).items() if name.startswith(MARKS) and name != LEFT_MARK
+    }
+    if "_specialize_on" in marks:
+        raise NotPortableError("conditions on sizes are functions")
+    return repr(sorted((name, plain_mark(held)) for name, held in marks.items())) if marks else ""
+
+
+def plain_mark(held: Any) -> str:
+    return repr(sorted(held.items() if type(held) is dict else held) if type(held) in (set, dict) else held)
+
+
+MARKS = ("_dynamo_", "_specialize_on")
+"""How names of marks on tensors begin, torch's and Framelift's."""
+LEFT_MARK = "_dynamo_propagated_dynamic_indices"
+"""What AOTAutograd leaves on results, where it has put a graph together."""
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
+"""Classes of tensors that ask nobody for their sizes."""
 
 
 def type_name(cls: type) -> str:

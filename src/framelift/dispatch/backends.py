@@ -52,6 +52,7 @@ from framelift.dispatch.examples import (
     with_sizes_first,
 )
 from framelift.dispatch.extensions import extensions
+from framelift.dispatch.forward_checks import checking_forward_only
 from framelift.dispatch.fused_optimizers import name_fused_steps
 from framelift.dispatch.inductor_parts import InductorParts, compiling_afresh, wanted
 from framelift.dispatch.subgraph_results import calls_subgraphs, separate_results
@@ -280,7 +281,13 @@ def run_in_context(
                 put_sizes_first(graph, sizes, examples)
                 examples = with_sizes_first(examples, sizes)
             # a compiler that runs the graph to see what it does sets its flags
-            with TorchState(), TransformLevels(), CompilerState(), importing_for_torch():
+            with (
+                TorchState(),
+                TransformLevels(),
+                CompilerState(),
+                importing_for_torch(),
+                checking_forward_only(graph),
+            ):
                 called = (
                     backend if comes_with_framelift(backend) else functools.partial(_frame.shown, backend)
                 )

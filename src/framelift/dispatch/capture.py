@@ -114,6 +114,9 @@ class Capture:
     is_hashed: bool = field(default=False, metadata=SAVED)
     """Whether it may depend on hashes that are others in another process."""
     inlined_calls: int = field(default=0, metadata=SAVED)
+    is_better_than_frame: bool = field(default=False, metadata=SAVED)
+    """Whether to run the frame itself would be worse even where there is no graph: it would call operators
+    whose results nobody uses, or the program was told that it is compiled."""
     lines: set[tuple[str, int]] | None = field(default=None, metadata=SAVED)
     """Where the program was when something was captured, if `explain` asked: (file, line)."""
     visits: list[Visits] = field(default_factory=list, metadata=LOCAL)

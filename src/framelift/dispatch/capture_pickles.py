@@ -113,6 +113,13 @@ def load_class_guard(cls: type, name: str, known: str | None) -> ClassGuard:
     return ClassGuard(cls, name, MISSING if known is None else names.load_class_attribute(cls, name, known))
 
 
+def load_class_guard_on(cls: type, name: str, found: Any) -> ClassGuard:
+    """`found`: an object that may be found elsewhere too."""
+    if names.found_on_class(cls, name) is not found:
+        raise NotPortableError(f"{cls.__qualname__}.{name} is another object here")
+    return ClassGuard(cls, name, found)
+
+
 def load_region(name: str, *rest: Any) -> Region:
     """Its source has a file name of its own here, as tracebacks show it."""
     return Region(name, next_filename(name.removeprefix("region_of_")), *rest)
@@ -224,6 +231,10 @@ PORTABLE_TYPES |= {types.GetSetDescriptorType, types.ClassMethodDescriptorType, 
 PORTABLE_TYPES |= {types.EllipsisType, immutable_list, immutable_dict}
 """Types of values that mean the same in any process, and say how they are pickled."""
 
+MADE_BY_C = frozenset({types.MethodDescriptorType, types.WrapperDescriptorType, types.MemberDescriptorType})
+MADE_BY_C |= {types.GetSetDescriptorType, types.ClassMethodDescriptorType, types.BuiltinFunctionType}
+"""Types of what classes have, of which the name says all."""
+
 NAMED_TYPES = (types.BuiltinFunctionType, type(torch._C._nn.linear), type)
 
 
@@ -280,7 +291,7 @@ class CapturePickler(pickle.Pickler):
     def persistent_id(self, value: Any) -> Any:
         """What a value is known by, if not by what it holds; asked for each time that it is met."""
         cls = type(value)
-        if cls in PLAIN_TYPES or cls in PART_TYPES:
+        if cls in PART_TYPES or (cls in PLAIN_TYPES and not self.is_the_programs(value, cls)):
             return None
         found = self.known.get(id(value))
         if found is None:
@@ -289,6 +300,17 @@ class CapturePickler(pickle.Pickler):
         if found[0] is ASKED:
             raise NotPortableError(f"a {cls.__qualname__} is found only by way of itself")
         return found[0]
+
+    def is_the_programs(self, value: Any, cls: type) -> bool:
+        """Whether a list, or a tuple that may hold one, is an object that the program has: in another process
+        it is that one's own, which regions write to and guards look into."""
+        if cls not in (list, tuple) or value == ():
+            return False
+        place = id(value)
+        if place in self.on_classes:
+            return True
+        is_plain = cls is tuple and names.is_plain_tuple(value)
+        return not is_plain and (place in self.constants or place in self.places.by_id)
 
     def token(self, value: Any) -> Any:
         """(a kind that `LOADERS` or the unpickler knows, what its loader takes)"""
@@ -315,7 +337,7 @@ class CapturePickler(pickle.Pickler):
             owner, name = self.on_classes[id(value)]
             self.note_module(owner)
             return "class attribute", owner, name, names.describe_attribute(value)
-        if id(value) in self.constants and not isinstance(value, Hashable):
+        if id(value) in self.constants and (cls is tuple or not isinstance(value, Hashable)):
             return self.container_token(value)
         if cls is _guards.TensorSpec:
             return spec_data(value, self.noted.examples.get(id(value)))
@@ -381,11 +403,11 @@ class CapturePickler(pickle.Pickler):
         if cls is ClassGuard:
             owner, found = self.of_classes[id(value)]
             self.note_module(owner)
-            return load_class_guard, (
-                owner,
-                value.name,
-                None if found is MISSING else names.describe_attribute(found),
-            )
+            if found is MISSING:
+                return load_class_guard, (owner, value.name, None)
+            if names.is_atom(found) or type(found) in MADE_BY_C or (type(found) is tuple and not found):
+                return load_class_guard, (owner, value.name, names.describe_attribute(found))
+            return load_class_guard_on, (owner, value.name, found)
         if cls in REDUCERS:
             return REDUCERS[cls](value)
         if issubclass(cls, torch.fx.GraphModule):

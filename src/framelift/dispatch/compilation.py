@@ -391,6 +391,8 @@ class Compilation:
         empty, and none not, it is left alone.
         """
         state, context = self.state, self.context
+        if capture.ended_by is None and capture.is_better_than_frame:
+            return False
         state.empty += 1
         whole = self.whole_state()
         if whole is not state:

@@ -217,6 +217,8 @@ class CodeStates:
     def __init__(self) -> None:
         self.originals: PerCode[CodeState] = PerCode()
         self.lock = threading.RLock()
+        self.context: weakref.ref[Context] | None = None
+        """Whose they are."""
 
     def of(self, code: CodeType) -> CodeState:
         with self.lock:  # threads that need the same state must get the same one
@@ -226,6 +228,9 @@ class CodeStates:
                 found = CodeState(code)
                 if home is not None:  # else the function is gone, and this is the last that is seen of it
                     home.set(code, found)
+                    if self.context is not None and (owner := self.context()) is not None:
+                        with _contexts_lock:
+                            (_holding.get(code) or _holding.set(code, weakref.WeakSet())).add(owner)
             return found
 
     def get(self, code: CodeType) -> CodeState | None:
@@ -293,6 +298,7 @@ class Context:
     """Backend -> the same with that one, for a stance (`stand_ins`)."""
 
     def __post_init__(self) -> None:
+        self.code_states.context = weakref.ref(self)
         with _contexts_lock:
             _contexts.add(self)
 
@@ -310,6 +316,8 @@ class Context:
 
 _contexts: weakref.WeakSet[Context] = weakref.WeakSet()
 _contexts_lock = threading.Lock()
+_holding: PerCode[weakref.WeakSet[Context]] = PerCode()
+"""Which contexts have looked at a code object: there may be thousands of others."""
 
 
 def contexts() -> list[Context]:
@@ -319,8 +327,13 @@ def contexts() -> list[Context]:
 
 def entries_everywhere(code: CodeType) -> int:
     """How many entries a code object has, in all contexts that share a limit."""
-    states = [context.code_states.get(code) for context in contexts() if not context.isolate_recompiles]
-    return sum(len(state.entries) for state in states if state is not None)
+    known = _holding.get(code)
+    if known is None:
+        return 0
+    with _contexts_lock:
+        holding = list(known)
+    states = [context.code_states.get(code) for context in holding if not context.isolate_recompiles]
+    return sum(len(state.cache) for state in states if state is not None)
 
 
 # ---- watching

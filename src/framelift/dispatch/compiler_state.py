@@ -111,10 +111,11 @@ class CompilerState:
     """Puts back what torch's code has noted, if what runs within this is interrupted or fails."""
 
     def __enter__(self) -> None:
-        locals_, variables = places(len(sys.modules))
-        self.attributes = [(held.__dict__, copied(held.__dict__)) for held in locals_]
+        locals_, self.variables = places(len(sys.modules))
+        scopes = [held.__dict__ for held in locals_]
+        self.attributes = [(now, copied(now) if now else NOTHING) for now in scopes]
         with flags_lock:  # no other thread is in the middle of it
-            self.variables = [(scope, names, values(scope)) for scope, names, values in variables]
+            self.values = [read(scope) for scope, _, read in self.variables]
         self.methods = [(name, vars(torch.nn.Module)[name]) for name in PATCHED]
         self.context = contextvars.copy_context()
         self.options = [(entry, entry.user_override) for entry in entries_with_values(len(sys.modules))]
@@ -131,7 +132,7 @@ class CompilerState:
                 now.clear()
                 now.update(before)
         with flags_lock:
-            for scope, names, values in self.variables:
+            for (scope, names, _), values in zip(self.variables, self.values, strict=True):
                 for name, value in zip(names, values, strict=True):
                     if scope[name] is not value:
                         scope[name] = value
@@ -153,7 +154,8 @@ Variables = tuple[dict[str, Any], tuple[str, ...], Callable[[dict[str, Any]], tu
 def places(imported: int) -> tuple[list[Any], list[Variables]]:
     """The objects and variables of those modules that are imported, of which there are so many."""
     held = [scope[name] for scope, names in scopes(THREAD_LOCALS) for name in names]
-    return held, [(scope, names, reader(names)) for scope, names in scopes(SWITCHES) if names]
+    several = [(scope, names if len(names) > 1 else names * 2) for scope, names in scopes(SWITCHES) if names]
+    return held, [(scope, names, operator.itemgetter(*names)) for scope, names in several]
 
 
 def scopes(listed: dict[str, tuple[str, ...]]) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
@@ -163,16 +165,12 @@ def scopes(listed: dict[str, tuple[str, ...]]) -> Iterator[tuple[dict[str, Any],
             yield scope, tuple(name for name in names if name in scope)
 
 
-def reader(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
-    get = operator.itemgetter(*names)
-    return get if len(names) > 1 else lambda scope: (get(scope),)
-
-
 def copied(attributes: dict[str, Any]) -> dict[str, Any]:
     """With the stacks among them as they are now."""
-    if not attributes:
-        return {}
     return {name: list(value) if type(value) is list else value for name, value in attributes.items()}
+
+
+NOTHING: dict[str, Any] = {}
 
 
 def is_same(now: dict[str, Any], before: dict[str, Any]) -> bool:

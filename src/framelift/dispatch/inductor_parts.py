@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch.fx
 
 
 class InductorParts:
@@ -25,6 +26,9 @@ class InductorParts:
         self.is_inference = False
         self.graph_inputs = 0
         """How many the forward graph takes: as many as were given, unless AOTAutograd had to change that."""
+        self.input_types: list[torch.dtype | None] = []
+        self.result_types: list[torch.dtype | None] = []
+        """Of what the forward graph takes and gives; None: no tensor."""
         self.has_gradient: list[bool] = []
         """Of each input, as far as the backward graph is there."""
         self.metadata: Any = None
@@ -41,9 +45,12 @@ class InductorParts:
 
     def note_graph(self, graph: torch.fx.GraphModule, is_backward: bool) -> None:
         """Before Inductor changes it."""
+        outputs: Any = graph.graph.output_node().args[0]
         if is_backward:
-            outputs: Any = graph.graph.output_node().args[0]
             self.has_gradient = [output is not None for output in outputs]
+        else:
+            self.input_types = list(map(dtype_of, graph.graph.find_nodes(op="placeholder")))
+            self.result_types = list(map(dtype_of, outputs))
 
     def note(self, made: Any, examples: list[Any], kwargs: dict[str, Any]) -> None:
         if kwargs.get("is_backward"):
@@ -58,6 +65,11 @@ class InductorParts:
     def is_whole(self) -> bool:
         """Whether nothing is left to be compiled."""
         return self.forward is not None and (self.is_inference or self.backward is not None)
+
+
+def dtype_of(node: Any) -> torch.dtype | None:
+    value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    return value.dtype if isinstance(value, torch.Tensor) else None
 
 
 wanted: contextvars.ContextVar[list[InductorParts] | None] = contextvars.ContextVar("wanted", default=None)

@@ -184,6 +184,11 @@ def is_plain(value: Any) -> bool:
     return type(value) in (int, float, str, bytes, bool, type(None))
 
 
+def is_plain_tuple(value: tuple[Any, ...]) -> bool:
+    """Whether a tuple holds nothing that can change."""
+    return all(is_plain_tuple(part) if type(part) is tuple else is_atom(part) for part in value)
+
+
 # ---- finding
 
 
@@ -254,12 +259,17 @@ def load_resumed(code: types.CodeType, n: int, known: str) -> Any:
 
 
 def load_class_attribute(owner: type, name: str, known: str) -> Any:
-    bases = owner.__mro__
-    value: Any = next((vars(base)[name] for base in bases if name in vars(base)), MISSING)
-    value = bases if name == "mro()" else value
+    value = found_on_class(owner, name)
     if value is MISSING or describe_attribute(value) != known:
         raise NotPortableError(f"{owner.__qualname__}.{name} is something else here")
     return value
+
+
+def found_on_class(owner: type, name: str) -> Any:
+    bases = owner.__mro__
+    if name == "mro()":
+        return bases
+    return next((vars(base)[name] for base in bases if name in vars(base)), MISSING)
 
 
 def load_named(module: str, name: str, known: str) -> Any:

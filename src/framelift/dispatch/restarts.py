@@ -12,6 +12,7 @@ A run is repeated when
   made for real (`TracedFrame.preparation`), as the first thing that the program would change;
 - the graph asserts what the program checks, and can't be undone where that fails. The next run ends where
   the program checks data;
+- it ends where the program needs a definite value of a number of NumPy's that was taken for one that varies;
 - a break is an error, and what could not be captured is a number or a size that only the data decides. In the
   next run these are symbols: the user wants one graph rather than a break.
 """
@@ -30,10 +31,13 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _frame
 from framelift.core.breaks import (
+    DATA_DEPENDENT_BRANCH,
     DATA_DEPENDENT_VALUE,
     DYNAMIC_OUTPUT_SHAPE,
     ERROR_AFTER_EFFECT,
     GENERATOR_FRAME,
+    GRAPH_ARGUMENT,
+    NUMPY,
     OPERATOR_ERROR,
     UNRESUMABLE,
     Break,
@@ -52,6 +56,9 @@ RESTART_LIMIT = 8
 """How often a frame is run again for one capture."""
 GENERATOR = 0x2A0
 """The flags of code objects of generators, coroutines and asynchronous generators."""
+OF_NUMBERS = frozenset(
+    {NUMPY, DATA_DEPENDENT_BRANCH, DATA_DEPENDENT_VALUE, DYNAMIC_OUTPUT_SHAPE, GRAPH_ARGUMENT}
+)
 DECIDED_BY_DATA = (DATA_DEPENDENT_VALUE, DYNAMIC_OUTPUT_SHAPE)
 FROM_DATA = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
 """Numbers and sizes that only the data decides are captured, as symbols."""
@@ -147,6 +154,8 @@ class CaptureRuns:
             self.ran = time.perf_counter()
             if trace.world.replays.failed:  # positions in a run with replays mean nothing in one without
                 return Restart(trace.ended_by or Break(UNRESUMABLE, "a replay"), replays=False)
+            if trace.ended_by is not None and self.needs_definite(trace.ended_by):
+                return Restart(trace.ended_by, end)
             if trace.ended_by is not None and trace.world.frame.preparation is not None:
                 return Restart(trace.ended_by, end, preparation=trace.world.frame.preparation)
             if trace.ended_by is not None and (self.whole or trace.must_not_end_here()):
@@ -162,11 +171,17 @@ class CaptureRuns:
                 with torch._C.DisableTorchFunction():  # modes of the program's are not asked of this
                     return trace.finish(self.guard_filter)
             except Break as found:
+                if self.needs_definite(found):
+                    return Restart(found, end)
                 problem, kind = found, kind_of(trace, found.culprit)
                 problem.let_go()
                 if trace.ended_by is not None:  # why it is needed at all
                     problem.context += f", alive at a break ({trace.ended_by.one_line})"
         return self.avoid(problem, kind, catches)
+
+    def needs_definite(self, found: Break) -> bool:
+        """Whether a run may have ended for a number without a definite value: the next one has constants."""
+        return found.reason in OF_NUMBERS and self.dynamism is not None and self.dynamism.take_back()
 
     def trace(self, switches: TorchState, end: Ending | None, catches: bool) -> Trace:
         trace = Trace(self.fn, self.arguments, switches, end, self.dynamism, catches, self.keeps_lines)

@@ -38,9 +38,10 @@ from framelift.core.breaks import (
     CodeName,
     Place,
 )
+from framelift.core.errors import ConstraintViolationError
 from framelift.core.sentinels import MISSING
 from framelift.dispatch import data_results
-from framelift.dispatch.capture import Capture, Storages
+from framelift.dispatch.capture import Capture, Storages, as_torchs
 from framelift.features.numpy.arrays import Arrays
 from framelift.features.warning_filters import ALWAYS, Warned
 from framelift.graph.body import graph_module
@@ -265,7 +266,8 @@ class Trace:
         written = recorder.mutations.written_inputs()
         as_captured = histories.run_as_captured
         if as_captured is None and region.has_graph:
-            as_captured = why_not_compiled(recorder.inputs.entries, written, graph)
+            behind = recorder.wrappers.behind
+            as_captured = why_not_compiled(recorder.inputs.entries, written, graph, behind)
         capture = Capture(
             fn_name=self.fn.__qualname__,
             graph=graph_module(graph, recorder.builder.body.modules) if region.has_graph else None,
@@ -290,6 +292,7 @@ class Trace:
             ran_as_it_is=self.world.calls.ran_as_it_is,
             is_hashed=self.world.set_order.is_hashed,
             inlined_calls=self.world.functions.inlined_calls,
+            is_better_than_frame=bool(recorder.builder.calls) or self.world.calls.told_compiled,
             lines=self.lines,
             visits=[] if self.visits is None else [self.visits],
             input_names={} if self.lines is None else {node.name: str(source) for node, source, _ in inputs},
@@ -318,6 +321,10 @@ class Trace:
         symbols = self.recorder.builder.symbols
         if symbols is None:
             return []
+        for outside in self.world.inputs.outside_marks:
+            raise as_torchs(ConstraintViolationError)(
+                f"{outside}: change the mark, or the tensor that it is on."
+            )
         source_of, nowhere = self.world.inputs.graph_input_source, cast(Source, self.world.inputs.root)
         sources = [
             nowhere if each.node is None else source_of(each.node, each.real) for each in symbols.inputs

@@ -39,7 +39,7 @@ OF_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDesc
 
 OPERATORS = frozenset(each for each in vars(operator).values() if isinstance(each, types.BuiltinFunctionType))
 
-SEVERAL = frozenset({"__getitem__", "__setitem__", "setitem", "tensor", "as_tensor", "asarray"})
+SEVERAL = frozenset({"getattr", "__getitem__", "__setitem__", "setitem", "tensor", "as_tensor", "asarray"})
 """Functions of C that may dispatch more than once, and look at what came of it."""
 
 NOTE = re.compile(r"\n\nWhile executing [^\n]*target=[\w.]+\.play\]")
@@ -144,7 +144,10 @@ class Lowering(torch.fx.Interpreter):
         called = self.function(node) if known is not None else None
         if called is None:
             return self.traced(node, known)
-        shown = TORCH_FUNCTIONS.get(called) if called in OPERATORS else called
+        shown = called
+        if called in OPERATORS:
+            key = called, isinstance(self.env.get(node.args[0]), torch.Tensor)  # type: ignore[arg-type]
+            shown = TORCH_FUNCTIONS.get(key)
         if shown is not None:
             try:
                 with torch._C.DisableTorchFunction():  # which else all that is asked of tensors goes through
@@ -152,18 +155,19 @@ class Lowering(torch.fx.Interpreter):
             except Several:
                 return self.traced(node, known)
         out = self.traced(node, known)
-        TORCH_FUNCTIONS[called] = self.tracer.torch_fn_metadata
+        TORCH_FUNCTIONS[key] = self.tracer.torch_fn_metadata
         return out
 
     def traced(self, node: torch.fx.Node, known: Any) -> Any:
         """As torch does it."""
         with self.torchs_mode:  # subclasses of which operators with bodies do not know
             out = super().run_node(node)
-        if isinstance(known, torch.Tensor) and known.requires_grad and isinstance(out, torch.Tensor):
-            slot: Any = get_proxy_slot(out, self.tracer, None)
-            about = slot and slot.proxy.node.meta.get("tensor_meta")
-            if about:
-                slot.proxy.node.meta["tensor_meta"] = about._replace(requires_grad=True)
+        with torch._C.DisableTorchFunction():
+            if isinstance(known, torch.Tensor) and known.requires_grad and isinstance(out, torch.Tensor):
+                slot: Any = get_proxy_slot(out, self.tracer, None)
+                about = slot and slot.proxy.node.meta.get("tensor_meta")
+                if about:
+                    slot.proxy.node.meta["tensor_meta"] = about._replace(requires_grad=True)
         return out
 
     def function(self, node: torch.fx.Node) -> Any:
@@ -304,8 +308,9 @@ def alike(out: Any, expected: Any) -> bool:
 def lowered_when_traced(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Has a module, of which `torch.export` interprets the graph, do that by a `Lowering`."""
     inner = module.graph
-    if any(getattr(node.target, "__name__", node.target) in LAID_OUT_ANEW for node in inner.nodes):
-        return module
+    for node in inner.nodes:
+        if getattr(node.target, "__name__", node.target) in LAID_OUT_ANEW or switches_autocast_on(node):
+            return module
     outer = torch.fx.Graph()
     before = [node for node in inner.nodes if node.op == "placeholder" or is_tensor_attribute(module, node)]
     given = [outer.node_copy(node) for node in before]
@@ -319,6 +324,12 @@ def lowered_when_traced(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     outer.set_codegen(inner._codegen)
     vars(module)["_graph"], outer.owning_module = outer, module
     return module
+
+
+def switches_autocast_on(node: torch.fx.Node) -> bool:
+    """Whether what follows has other types than it has to torch's tracer, which switches nothing."""
+    is_switch = node.target is torch.amp.autocast_mode._enter_autocast
+    return is_switch and (len(node.args) < 3 or node.args[2] is not False)
 
 
 def without_notes(error: Exception) -> Exception:

@@ -327,6 +327,17 @@ def of_torch(fn: Any) -> Callable[[list[Any]], Any]:
     return apply
 
 
+def about_kind(fn: Any) -> Callable[[list[Any]], Any]:
+    """A function that asks what kind of object something is: of any number of that type it is the same."""
+
+    def apply(args: list[Any]) -> Any:
+        if len(args) != 1 or type(args[0]) not in SYMBOLIC:
+            return NotImplemented
+        return fn(PYTHON_TYPES[type(args[0])]())
+
+    return apply
+
+
 def chosen(args: list[Any]) -> Any:
     """`torch.sym_ite`, which takes numbers of one type: that of a symbol is another one to it."""
     kinds = {PYTHON_TYPES.get(type(arg), type(arg)) for arg in args[1:]}

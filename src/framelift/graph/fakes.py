@@ -35,9 +35,13 @@ if TYPE_CHECKING:
 make_subclass = torch.Tensor._make_subclass
 aten = torch.ops.aten
 
-STATISTICS = {aten.native_batch_norm.default, aten.cudnn_batch_norm.default, aten.miopen_batch_norm.default}
-"""Operators that write to their running statistics (arguments 3 and 4) when training (argument 5), though
-their schemas do not say so."""
+STATISTICS = {
+    aten.native_batch_norm.default,
+    aten.cudnn_batch_norm.default,
+    aten.miopen_batch_norm.default,
+} | {aten._native_batch_norm_legit.default}
+"""Operators that write to their running statistics (arguments 3 and 4) when training (argument 5), and only
+then, whatever their schemas say."""
 
 
 class Operator(NamedTuple):
@@ -77,6 +81,7 @@ def operator_of(func: Any) -> Operator:
         is_written = lambda argument: argument.alias_info is not None and argument.alias_info.is_write
         arguments = enumerate(func._schema.arguments)
         written = tuple([(n, argument.name) for n, argument in arguments if is_written(argument)])
+        written = () if func in STATISTICS else written
         random = torch.Tag.nondeterministic_seeded in func.tags
         found = _operators[func] = Operator(
             *(random, written, func in STATISTICS, may_fail(func), is_division(func)),
@@ -121,6 +126,8 @@ SHAPED_AS_ARGUMENTS = frozenset(
         aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default,
         aten.fake_quantize_per_channel_affine_cachemask.default,
         aten._fused_moving_avg_obs_fq_helper.default,
+        *(aten._sample_dirichlet.default, aten._dirichlet_grad.default, aten._standard_gamma_grad.default),
+        aten.binomial.default,
     }
 )
 """Operators of which torch has no fake kernel. The shape does not depend on the data of their arguments."""

@@ -21,6 +21,8 @@ import torch.fx.graph_module
 from torch.fx.experimental import _config as fx_config
 from torch.fx.graph import CodeGen, magic_methods
 
+from framelift.core.written_functions import function_of_text
+
 OF_CODE = frozenset({"_code", "_lineno_map", "_prologue_start"})
 """What `recompile` sets on a module."""
 
@@ -130,10 +132,9 @@ def function_of(graph: torch.fx.Graph) -> Callable[..., Any] | None:
         text = writer.write(list(graph.nodes))
     except Unusual:
         return None
-    found: dict[str, Any] = writer.globals
-    torch.fx.graph_module._exec_with_source(text, found)
-    made: Callable[..., Any] = found.pop(FUNCTION)
-    return made
+    filename = torch.fx.graph_module._loader._get_key()
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    return function_of_text(text, FUNCTION, filename, writer.globals)
 
 
 class Writer:

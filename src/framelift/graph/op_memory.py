@@ -150,6 +150,7 @@ class Keys:
     def __init__(self, fakes: Fakes) -> None:
         self.fakes = fakes
         self.metas: dict[int, Meta | None] = {}
+        self.excluded: set[int] = set()
         self.symbolic: SymbolicMemory | None = None
         """What is remembered of calls with symbols, from when there are some."""
         self.fresh_models: dict[Any, torch.Tensor] = {}
@@ -166,11 +167,13 @@ class Keys:
         return found  # type: ignore[return-value]
 
     def forget(self, fake: torch.Tensor) -> None:
-        self.metas.pop(id(fake), None)
+        if id(fake) not in self.excluded:
+            self.metas.pop(id(fake), None)
 
     def exclude(self, fake: torch.Tensor) -> None:
-        """No key can stand for this one."""
+        """No key can stand for this one, whatever is done to it."""
         self.metas[id(fake)] = None
+        self.excluded.add(id(fake))
 
     def key(
         self, func: Any, args: Any, kwargs: dict[str, Any], state: tuple[Any, ...]

@@ -398,7 +398,7 @@ class Recorder(TorchFunctionMode):
             if builder.symbols is not None and builder.symbols.brings_about(out):
                 if type(out) is torch.SymBool and func is not Tensor.item:
                     raise Break(breaks.DATA_DEPENDENT_VALUE, describe(func))
-                builder.record(func, args, kwargs, out, pure=False)
+                builder.record(func, args, kwargs, out, pure=func is Tensor.item)  # which waits for a GPU
                 return simplest(out)
             if fakes.warned:
                 raise Break(breaks.EFFECT, f"a warning by {describe(func)}")

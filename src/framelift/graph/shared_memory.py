@@ -2,7 +2,8 @@
 
 AOTAutograd makes writes to an input part of the tensor itself. It makes one tensor of inputs that overlap:
 operators then don't notice that what they write to is what they read, and results that are views are made of
-the wrong tensor. Nor does it know of memory that lies around an input.
+the wrong tensor. Nor does it know of memory that lies around an input, or make results views of a tensor that
+wraps others and is written to.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from framelift.graph.subclasses import is_wrapper_class
 
 OVERLAP = "inputs that overlap in memory that the graph writes to"
 BEYOND = "as_strided() of an input that is a part of memory that the graph writes to"
+WRAPPED = "a result with the memory that an input wraps, which the graph writes to"
 AS_STRIDED = (
     torch.as_strided,
     torch.Tensor.as_strided,
@@ -30,15 +32,17 @@ AS_STRIDED = (
 
 
 def why_not_compiled(
-    entries: Sequence[GraphInput], written: Iterable[int], graph: torch.fx.Graph
+    entries: Sequence[GraphInput], written: Iterable[int], graph: torch.fx.Graph, behind: dict[int, Any]
 ) -> str | None:
-    """`written`: the numbers of the inputs that the graph writes to."""
+    """`written`: the numbers of the inputs that the graph writes to. `behind`: see `Wrappers`."""
     with torch._C.DisableTorchFunction():
         touched = {storage(entries[n].value) for n in written if isinstance(entries[n].value, torch.Tensor)}
         if not touched:
             return None
         if wrapped_twice(entries, written):
             return OVERLAP
+        if gives_written_wrappers([entries[n] for n in written], graph, behind):
+            return WRAPPED
         groups: dict[int, list[GraphInput]] = {}
         for entry in entries:
             if isinstance(entry.value, torch.Tensor) and (where := storage(entry.value)) in touched:
@@ -57,6 +61,20 @@ def wrapped_twice(entries: Sequence[GraphInput], written: Iterable[int]) -> bool
     memory = [[storage(tensor) for _, tensor in tensors_within(entry.value)] for entry in entries]
     held = Counter(where for each in memory for where in each)
     return any(held[where] > 1 for n in written for where in memory[n])
+
+
+def gives_written_wrappers(
+    written: Iterable[GraphInput], graph: torch.fx.Graph, behind: dict[int, Any]
+) -> bool:
+    """Whether a result has memory that an input wraps which is written to, and is not that input."""
+    wrappers = [behind[id(entry.stand_in)] for entry in written if id(entry.stand_in) in behind]
+    memory = {storage(tensor) for wrapper in wrappers for _, tensor in tensors_within(wrapper)}
+    if not memory:
+        return False
+    made = [node for node in graph.output_node().all_input_nodes if node.op != "placeholder"]
+    results = [node.meta.get("example_value") for node in made]
+    found = [tensor for each in results for _, tensor in tensors_within(behind.get(id(each), each))]
+    return any(storage(tensor) in memory for tensor in found)
 
 
 def tensors_within(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], torch.Tensor]]:

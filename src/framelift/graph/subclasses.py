@@ -86,6 +86,8 @@ class Subclasses:
         self.recorder = recorder
         self.classes: dict[int, type] = {}
         """id of a fake -> its class, where that is known."""
+        self.are_programs = False
+        """Whether one of these may be of the program's."""
         self.overriding: dict[int, type] = {}
         """id of a fake -> its class, if that has a `__torch_function__`."""
         self.others: set[type] = set()
@@ -115,6 +117,7 @@ class Subclasses:
 
     def set_class(self, fake: FakeTensor, cls: type) -> FakeTensor:
         self.classes[id(fake)] = cls
+        self.are_programs |= cls not in PLAIN_CLASSES
         if overrides(cls):
             self.overriding[id(fake)] = cls
         else:

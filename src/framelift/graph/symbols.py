@@ -73,6 +73,13 @@ class Dim(NamedTuple):
         """Whether more is known of it than its range and its history."""
         return self[3:-1] != PLAIN_DIM[3:-1]
 
+    def allows(self, size: int) -> bool:
+        return (self.least is None or size >= self.least) and (self.most is None or size <= self.most)
+
+    def told(self) -> str:
+        most = "any size" if self.most is None else self.most
+        return f"and marked as one that varies from {self.least or 0} to {most}"
+
     def constraint(self) -> Any:
         if self.unbacked:
             return symbolic_shapes.RelaxedUnspecConstraint(warn_only=False) if self.demanded else None

@@ -152,6 +152,8 @@ def is_shape(guard: Guard) -> bool:
     )
 
 
+numpy_numbers: set[Any] = set()
+"""The types of NumPy's numbers, once the program has imported it."""
 VARIES = "varies"
 """In the place of a value that a capture relies on: it was a symbol already."""
 
@@ -173,7 +175,11 @@ def relied_on(guards: Iterable[Guard]) -> dict[str, Any]:
             found[guard.source] = guard.expected
         elif guard.check is Check.EQUAL and is_shape(guard):
             found |= {guard.source.child(Access.ITEM, n): size for n, size in enumerate(guard.expected)}
-        elif guard.check is Check.TYPE and (guard.expected is int or guard.expected is float):
+        elif guard.source.access is Access.BYTES and guard.source.base is not None:
+            found[guard.source.base] = guard.expected  # a number of NumPy's
+        elif guard.check is Check.TYPE and (
+            guard.expected is int or guard.expected is float or guard.expected in numpy_numbers
+        ):
             found.setdefault(guard.source, VARIES)
     return {str(source): value for source, value in found.items()} | strides
 

@@ -9,6 +9,7 @@
 #include "failure.h"
 #include "fakes.h"
 #include "global_state.h"
+#include "operations.h"
 #include "program.h"
 #include "tensor_spec.h"
 #include "torch_state.h"
@@ -247,6 +248,10 @@ PyObject* look_up(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return found.release();
 }
 
+PyObject* get_has_begun(PyObject*, PyObject* local) {
+  return PyBool_FromLong(has_begun(local));
+}
+
 PyObject* lie_apart_in_python(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 2) {
     PyErr_SetString(PyExc_TypeError, "lie_apart(left, right): two tensors or arrays");
@@ -256,6 +261,7 @@ PyObject* lie_apart_in_python(PyObject*, PyObject* const* args, Py_ssize_t count
 }
 
 PyMethodDef module_methods[] = {
+    {"has_begun", get_has_begun, METH_O, "Whether a threading.local was made for this thread already."},
     {"lie_apart", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(lie_apart_in_python)), METH_FASTCALL,
      "lie_apart(left, right, /)\n--\n\nWhether no byte is in the memory of both of two tensors or arrays."},
     {"know_numpy", know_numpy, METH_VARARGS,

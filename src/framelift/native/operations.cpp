@@ -200,7 +200,7 @@ PyObject* access_native_attr(Operand& operand, Walk& walk, PyObject* parent) {
 // What the calling thread has of a `threading.local`. Where a class of the program's has an `__init__` for it,
 // that would have to run for a new thread.
 PyObject* access_thread_dict(Operand&, Walk& walk, PyObject* parent) {
-  if (Py_TYPE(parent)->tp_init != PyBaseObject_Type.tp_init) {
+  if (Py_TYPE(parent)->tp_init != PyBaseObject_Type.tp_init && !has_begun(parent)) {
     return nullptr;
   }
   PyObject* value = PyObject_GetAttrString(parent, "__dict__");
@@ -541,6 +541,15 @@ const CheckKind* check_kind(int number) {
 bool add_operation_constants(PyObject* module) {
   return call_names.prepare() && add_constants(module, "ACCESS_", ACCESSES) &&
       add_constants(module, "CHECK_", CHECKS);
+}
+
+bool has_begun(PyObject* local) {
+  PyObject* of_thread = PyThreadState_GetDict();
+  PyObject* name = of_thread == nullptr ? nullptr : PyUnicode_FromFormat("thread.local.%p", local);
+  bool found = name != nullptr && PyDict_Contains(of_thread, name) == 1;
+  Py_XDECREF(name);
+  PyErr_Clear();
+  return found;
 }
 
 }  // namespace framelift

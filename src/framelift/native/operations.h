@@ -50,5 +50,7 @@ struct CheckKind {
 const AccessKind* access_kind(int number);
 const CheckKind* check_kind(int number);
 bool add_operation_constants(PyObject* module);
+// Whether a `threading.local` was made for the calling thread: CPython notes that in the thread's dictionary.
+bool has_begun(PyObject* local);
 
 }  // namespace framelift

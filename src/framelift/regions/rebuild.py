@@ -152,7 +152,9 @@ class Rebuild:
         if cls is types.UnionType or (cls.__module__ == "typing" and not issubclass(cls, type)):
             self.fix_parts(value)
             return self.own(value)  # of which there is one: `typing` caches them
-        if issubclass(type(value), enum.Enum) and is_member(value):
+        if issubclass(cls, enum.Enum) and is_member(value):
+            if self.world.created.has(cls):
+                raise unrebuildable(value, f"a member of {cls.__qualname__}, which is made in each call")
             return self.constant(value)
         if issubclass(type(value), (type, types.FunctionType)) and not self.world.created.has(value):
             return self.constant(value)  # found on a class, and guarded there

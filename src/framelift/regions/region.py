@@ -33,6 +33,7 @@ from framelift.bytecode.stack_effects import NoStepError
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
+from framelift.core.written_functions import function_of_text
 from framelift.graph.builder import as_input, is_converted
 from framelift.graph.contexts import (
     enter,
@@ -97,9 +98,8 @@ class Region:
         if self.signals_wait:
             graph = functools.partial(_frame.exposed, None, graph)
         namespace = {**self.constants, "graph": graph}
-        exec(compile(self.source, self.filename, "exec"), namespace)
+        made = function_of_text(self.source, self.name, self.filename, namespace)
         linecache.cache[self.filename] = (len(self.source), None, self.source.splitlines(True), self.filename)
-        made: types.FunctionType = namespace.pop(self.name)
         weakref.finalize(made, linecache.cache.pop, self.filename, None).atexit = False
         return functools.partial(_frame.shielded, made) if self.signals_wait else made
 
@@ -327,7 +327,7 @@ def running(
         # what a compiler rounds otherwise may fail a check that the program passes
         checks = bool(world.raising_branches.made)
         handles = world.functions.handles_errors or checks
-        given = ["error", repr(name), repr(handles), repr(checks), *exits]
+        given = ["error", r.own(name), repr(handles), repr(checks), *exits]
         if late:
             left_by = f"{r.constant(leave_statements)}({', '.join(['error', *exits])})"
             undo.append(f"if {r.constant(has_written)}(error, versions, {late}):")

@@ -19,7 +19,7 @@ from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.symbols import data_dependence, simplest
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import Looks, serve
-from framelift.trace.machine import TraceFrame, interpreted
+from framelift.trace.machine import TraceFrame, calls_back, interpreted
 
 CHECKS = "checks its argument, and has no effect"
 
@@ -66,8 +66,20 @@ def serve_module() -> None:
 def serve_check(f: TraceFrame, /, cond: Any, message: Any = None) -> Any:
     condition = opened(cond)
     if type(condition) is not torch.SymBool:
-        return f.world.calls.native(f, torch._check, [cond, message], None)
+        return f.world.calls.native(f, torch._check, [cond, told(f, condition, message)], None)
     return f.world.recorder.builder.assertions.assume(condition, text_of(opened(message)))
+
+
+@calls_back
+def told(f: TraceFrame, condition: Any, message: Any) -> Any:
+    """What gives the text of an error, for torch's own Python to call: the program's function is called here,
+    if the check fails."""
+    message = opened(message)
+    if condition is not False or isinstance(message, type) or not callable(message):
+        return message
+    calls = f.world.calls
+    text = f.world.materialize.for_c(calls.invoke(str, calls.invoke(message)))
+    return lambda: text
 
 
 def serve_expect_true(f: TraceFrame, /, a: Any, skip: Any = 0) -> Any:
@@ -94,7 +106,10 @@ def serve_check_with_error(check: Any) -> None:
         given = [opened(value) for value in (*args, *kwargs.values())]
         conditions = [value for value in given if type(value) is torch.SymBool]
         if not conditions:
-            return f.world.calls.native(f, check, list(args), kwargs)
+            failed = any(value is False for value in given)
+            said = [told(f, not failed, value) for value in args]
+            named = {name: told(f, not failed, value) for name, value in kwargs.items()}
+            return f.world.calls.native(f, check, said, named)
         if not f.world.raising_branches.assume(f, conditions[0], f"torch.{check.__name__}"):
             raise Break(breaks.DATA_DEPENDENT_BRANCH, f"torch.{check.__name__}")
         return None

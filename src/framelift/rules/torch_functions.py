@@ -31,11 +31,13 @@ rule(torch._C._set_grad_enabled, looks=Looks.RECORDED, why="a switch that the gr
 
 NO_EFFECT = "a function of torch's own Python that has no effect"
 rule(
-    *(torch.is_storage, torch.typename, torch.sym_sum),
     *(torch.cuda.is_available, torch.cuda.device_count, torch.cuda._is_compiled),
     looks=Looks.DEEP,
     why=NO_EFFECT,
 )
+rule(torch.sym_sum, looks=Looks.DEEP, on_symbols=arithmetic.total, why=NO_EFFECT)
+for _question in (torch.is_storage, torch.typename, torch.overrides.is_tensor_like):
+    rule(_question, looks=Looks.DEEP, on_symbols=arithmetic.about_kind(_question), why="asks about a type")
 rule(torch.sym_int, looks=Looks.DEEP, on_symbols=arithmetic.as_int, why=NO_EFFECT)
 rule(torch.sym_float, looks=Looks.DEEP, on_symbols=arithmetic.as_float, why=NO_EFFECT)
 for _fn in (torch.sym_max, torch.sym_min, torch.sym_not):
@@ -94,7 +96,6 @@ def serve_answer(question: Any, answer: Any) -> None:
 
 
 ANSWERS: dict[Any, Any] = {
-    torch.compiler.is_dynamo_compiling: True,
     torch.jit.is_scripting: False,
     torch.jit.is_tracing: False,
     torch.nn.modules.activation._is_make_fx_tracing: False,
@@ -115,7 +116,12 @@ def serve_log_api_usage(f: TraceFrame, event: Any, /) -> Any:
 def serve_is_compiling(f: TraceFrame, /) -> Any:
     """A module's call asks, so as not to run in compiled code the hooks that are always called if forward
     raises: here they are run."""
-    return f.code.code is not torch.nn.Module._call_impl.__code__
+    return f.code.code is not torch.nn.Module._call_impl.__code__ and f.world.calls.tell_compiled()
+
+
+@serve(torch.compiler.is_dynamo_compiling, looks=Looks.DEEP, why=QUESTION)
+def serve_is_dynamo_compiling(f: TraceFrame, /) -> Any:
+    return f.world.calls.tell_compiled()
 
 
 @serve(torch.compiler.is_exporting, looks=Looks.DEEP, why=QUESTION)

@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
+from framelift import _guards
 from framelift._frame import native
 from framelift.core import breaks
 from framelift.core.blame import acts_for_program
@@ -534,7 +535,8 @@ class Attributes(Part):
     def of_thread(self, obj: Any) -> Any:
         """What the thread has of a `threading.local`: each has its own dictionary."""
         known = self.world.inputs.known.get(id(obj))
-        if known is None or class_attribute(type(obj), "__init__") is not object.__init__:
+        made_anew = class_attribute(type(obj), "__init__") is not object.__init__
+        if known is None or (made_anew and not _guards.has_begun(obj)):
             refuse(breaks.OPAQUE_OBJECT, "a threading.local that is made in each thread anew")
         source = known.source.child(Access.THREAD_DICT)
         return opened(Pending(self.world.inputs, source, obj.__dict__))
@@ -596,5 +598,6 @@ class Attributes(Part):
             refuse(breaks.UNKNOWN_NATIVE, "dir")
         if isinstance(obj, type):
             return list(self.world.classes.names(obj))
-        own = opened(self.load(obj, "__dict__")) if own_dictionary(obj) is not None else ()
+        has_own = type(obj) not in SYMBOLIC and own_dictionary(obj) is not None
+        own = opened(self.load(obj, "__dict__")) if has_own else ()
         return list({**dict.fromkeys(own), **self.world.classes.names(self.world.classes.class_of(obj))})

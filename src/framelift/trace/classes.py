@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _guards
 from framelift._frame import native
 from framelift.core import breaks, policy
+from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC
@@ -272,6 +273,7 @@ class Classes(Part):
             return self.world.abstract(obj).class_of(obj)
         return stood_for(type(obj))
 
+    @acts_for_program
     def super_of(self, start: Any, obj: Any) -> Any:
         """`super(start, obj)`."""
         if type(obj) is FakeTensor and issubclass(self.class_of(obj), start):

@@ -46,6 +46,10 @@ class Dynamism:
         """Source -> the values, or sizes, that earlier captures were made for."""
         self.saw_strides = False
         """Whether strides are among them."""
+        self.tried: set[str] = set()
+        """Sources of numbers without a definite value in this trace."""
+        self.definite: set[str] = set()
+        """Those of which the program needs one."""
         self.handed_over: dict[str, Any] = {}
         """Variable -> what is known of it at breaks, as in `seen`; the rest of a function begins with it."""
         self.steps_on_data: set[Any] = set()
@@ -74,9 +78,25 @@ class Dynamism:
             return True
         if self.mode is False or (config.specialize_int if type(value) is int else config.specialize_float):
             return False
-        if self.mode and type(value) is int and is_passed(source):
+        if self.mode and is_passed(source):
             return True
         return any(other is VARIES or other != value for other in self.seen.get(str(source), ()))
+
+    def has_changed(self, source: Source, value: Any) -> bool:
+        """Whether a number that no symbol can stand for was another one before. What does stand for it has no
+        definite value at all: where the program needs one, the trace is made again (`take_back`)."""
+        if self.mode is False or str(source) in self.definite:
+            return False
+        changed = any(other is VARIES or other != value for other in self.seen.get(str(source), ()))
+        if changed:
+            self.tried.add(str(source))
+        return changed
+
+    def take_back(self) -> bool:
+        """Takes for constants what `has_changed`; gives whether there was anything."""
+        taken, self.tried = self.tried, set()
+        self.definite |= taken
+        return bool(taken)
 
     def dims(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
         """The dimensions of a tensor that are symbols."""

@@ -46,6 +46,10 @@ class Identity(Part):
     def start(self) -> None:
         self.nans: list[tuple[Source, Any]] = []
         """Constants from outside that do not equal themselves: tables and lists go by which ones they are."""
+        self.hashed_tensors: dict[int, tuple[FakeTensor, Source]] = {}
+        """Tensors from outside that are, or were looked for, in tables of the trace, by their ids."""
+        self.meets_tables = False
+        """Whether tensors are keys of tables from outside, which hold them as the ones they are."""
 
     def same(self, left: Any, right: Any) -> bool:
         if left is None:
@@ -104,15 +108,46 @@ class Identity(Part):
         return None if known is None else known.source
 
     def key(self, value: Any) -> Any:
-        """A value about to be hashed: objects that are hashed by address are fixed."""
+        """A value about to be hashed: objects that are hashed by address are fixed, but for tensors, of which
+        it matters only which are the same."""
         if self.nans:
             self.fix_nans()
         if type(value) in ATOMS and type(value) is not torch.Size:
             return value
         seen: Seen = {}
         value = self.world.materialize.value(value, seen)
-        self.fix(seen)
+        if self.nans:
+            self.fix_nans()
+        for each in self.identities(seen):
+            if type(each) is FakeTensor:
+                self.tell_apart(each)
+            else:
+                self.guard(each)
         return value
+
+    def tell_apart(self, fake: FakeTensor) -> None:
+        """A tensor from outside that is to be hashed is none of the others that were."""
+        if id(fake) in self.hashed_tensors and not self.meets_tables:
+            return
+        if len(self.hashed_tensors) >= FEW:
+            self.meet_table()
+        if self.meets_tables:
+            self.guard(fake)
+            return
+        self.world.recorder.builder.tape.spoil("an object's identity")
+        mine = self.source_of(fake)
+        assert mine is not None
+        for _, other in self.hashed_tensors.values():
+            if mine is not other and not mine.access is other.access is Access.CONST:
+                self.world.guards.add(mine, Check.NOT_SAME_AS, other)
+        self.hashed_tensors[id(fake)] = fake, mine
+
+    def meet_table(self) -> None:
+        """A table comes in that has tensors for keys, or there are many in tables: each is the one it is."""
+        self.meets_tables = True
+        for fake, _ in self.hashed_tensors.values():
+            self.guard(fake)
+        self.hashed_tensors.clear()
 
     def check_hash(self, key: Any) -> None:
         """A shadow's keys are hashed while the trace runs, which the program must not notice."""

@@ -61,6 +61,8 @@ class Inputs(Part):
         self.number_inputs: dict[torch.fx.Node, Source] = {}
         self.texts = SourceTexts()
         """What the inputs of the graph are called after."""
+        self.outside_marks: list[str] = []
+        """Sizes that are not what marks say of them, in words."""
 
     def load(self, value: Any, source: Source) -> Any:
         if source.access is Access.DICT:
@@ -109,6 +111,8 @@ class Inputs(Part):
     def fixed(self, value: Any, source: Source) -> Any:
         """A key or set member: its identity or value is fixed by the guard on its container. It is hashed by
         what it holds, so nothing in there may be pending."""
+        if issubclass(type(value), (torch.Tensor, tuple, frozenset)):
+            self.world.identity.meet_table()
         return self.world.materialize.for_c(self.load(value, self.root.constant(value, f"<key of {source}>")))
 
     def is_opaque(self, value: Any) -> bool:
@@ -152,7 +156,14 @@ class Inputs(Part):
 
     def dims_of(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
         """The dimensions of a tensor that are symbols."""
-        return {} if source.access is Access.CONST else self.dynamism.dims(source, tensor)
+        if source.access is Access.CONST:
+            return {}
+        found = self.dynamism.dims(source, tensor)
+        for n, dim in found.items():
+            if (dim.demanded or dim.unbacked) and not dim.allows(tensor.shape[n]):
+                self.outside_marks.append(f"{source}.shape[{n}] is {tensor.shape[n]}, {dim.told()}")
+                found[n] = dim._replace(least=None, most=None)
+        return found
 
     def note_handed_over(self, variables: Iterable[tuple[str, Any]]) -> None:
         """What a break hands over that varies need not be found out again by the rest of the function."""

@@ -124,6 +124,12 @@ class NativeCalls(Part):
         """Whether C, where it stands now, hands on what it is given by what it calls."""
         self.ran_as_it_is: str | None = None
         """A function of the program's that was not looked into, though its result is relied on."""
+        self.told_compiled = False
+        """Whether the program has asked whether it is compiled."""
+
+    def tell_compiled(self) -> bool:
+        self.told_compiled = True
+        return True
 
     def invoke(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls something as the traced program would; what it gives may be pending."""
@@ -321,7 +327,7 @@ class NativeCalls(Part):
                 self.ran_as_it_is = fn.__qualname__
             if type(fn) is FunctionType and any(speaks(arg) for arg in (*args, *kwargs.values())):
                 refuse(breaks.EFFECT, f"{fn.__qualname__} that prints")
-        if world.recorder.subclasses.classes:
+        if world.recorder.subclasses.are_programs:
             found, args = world.overrides.given_to_c(fn, args)
             if found is not MISSING:
                 return found

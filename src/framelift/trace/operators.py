@@ -103,8 +103,10 @@ class Operators(Part):
         else:
             if symbols and not tensors:
                 return self.compute(fn, operands)
+            if tensors and fn in FORMATTING and type(operands[0]) in (str, bytes):
+                return self.apply_native(fn, operands)
             if tensors and fn in GRAPH_OPERATORS:
-                if world.recorder.subclasses.classes:
+                if world.recorder.subclasses.are_programs:
                     found = world.overrides.operate(fn, operands)
                     if found is not MISSING:
                         return found
@@ -116,7 +118,7 @@ class Operators(Part):
         for operand in operands:
             if type(operand) in ABSTRACT:
                 return world.abstract(operand).operate(fn, operands)
-        if fn in METHODS and world.recorder.subclasses.classes:
+        if world.recorder.subclasses.are_programs and fn in METHODS:
             found = world.overrides.operate(fn, operands)
             if found is not MISSING:
                 return found

@@ -89,7 +89,7 @@ class Overrides(Part):
 
     def ask_own(self, value: Any, name: str, *args: Any) -> Any:
         """What a special method of the program's gives; MISSING if its class has none."""
-        if not self.world.recorder.subclasses.classes:
+        if not self.world.recorder.subclasses.are_programs:
             return MISSING
         method = self.own_method(value, name)
         return MISSING if method is MISSING else opened(self.world.calls.invoke(method, *args))
@@ -109,6 +109,9 @@ class Overrides(Part):
     @acts_for_program
     def operate(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         """An operator on tensors whose classes have their own; MISSING where the recorder is to be asked."""
+        classes = self.world.recorder.subclasses.classes
+        if all(classes.get(id(one), torch.Tensor) in PLAIN_CLASSES for one in operands):
+            return MISSING
         names = METHODS.get(fn)
         if names is None:
             return self.ask_own(operands[0], f"__{fn.__name__.strip('_')}__", *operands[1:])

@@ -303,7 +303,8 @@ OPAQUE = "opaque object"
 BEFORE = "iterator from before"
 UNLICENSED = "unknown native function"
 EFFECT = "run-time effect"
-WEAKLY: dict = {"iterated": (OPAQUE, "iterator from before")}
+WEAKLY: dict = {"iterated": ()}
+"""Captured by itself: behind changes, what a weak reference leads to may be gone."""
 
 
 SAYING_WHERE = "list_iterator reversed_list tuple_iterator string_iterator range_iterator zip enumerate map filter".split()

@@ -382,7 +382,7 @@ def something_to_do_at_the_end(x):
     return y * 2
 
 
-@program(breaks=("value that can't be rebuilt", "unknown native function", "opaque object"))
+@program(breaks=("value that can't be rebuilt", "attribute that can't be set", "opaque object"))
 def a_finaliser_is_registered(x):
     y = x + 1
     kept = type("Kept", (), {})()

@@ -136,3 +136,47 @@ def test_a_reentrant_checkpoint_without_gradients_warns_and_calls_the_function()
     for result in results[1:]:
         torch.testing.assert_close(result, results[0])
         assert not result.requires_grad
+
+
+def with_a_branch(x: Any) -> Any:
+    def branches(a: Any) -> Any:
+        return torch.cond(a.sum() > 0, lambda v: v.sin() * 2, lambda v: v.cos(), (a,))
+
+    return checkpoint(branches, x * 2, use_reentrant=False).exp()
+
+
+def without_the_state_of_random_numbers(x: Any) -> Any:
+    return checkpoint(body, x, use_reentrant=False, preserve_rng_state=False)
+
+
+def reentrant_without_the_state_of_random_numbers(x: Any) -> Any:
+    return checkpoint(body, x, use_reentrant=True, preserve_rng_state=False)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        with_a_branch,
+        without_the_state_of_random_numbers,
+        reentrant_without_the_state_of_random_numbers,
+    ],
+    ids=lambda f: f.__name__,
+)
+def test_what_changes_no_result_is_captured_whole(fn: Callable[..., Any], backend: str) -> None:
+    compiled = framelift.compile(fn, backend=backend, fullgraph=True)
+    given = [torch.linspace(-1, 1, 9).reshape(3, 3).requires_grad_() for _ in range(2)]
+    results = [call(x) for call, x in zip((fn, compiled), given, strict=True)]
+    for result in results:
+        result.sum().backward()
+    torch.testing.assert_close(results[0], results[1])
+    torch.testing.assert_close(given[0].grad, given[1].grad)
+
+
+def test_random_numbers_that_are_drawn_anew_are_a_break() -> None:
+    def fn(x: Any) -> Any:
+        drawing = lambda a: torch.nn.functional.dropout(a, 0.5)
+        return checkpoint(drawing, x, use_reentrant=False, preserve_rng_state=False)
+
+    with pytest.raises(Unsupported, match="preserve_rng_state=False of what draws numbers"):
+        framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(3, requires_grad=True))

@@ -645,7 +645,27 @@ OF_MATRICES: dict[str, Program] = {
     "sums": lambda a: (np.nansum(a), np.nanmean(a), np.trapezoid(a[0]), np.polyval([1, 2], a)),
     "places": lambda a: (np.searchsorted(np.sort(a[0]), 1.5), np.digitize(a[0], [1, 2]), np.isin(a, [1, 2])),
     "fill": lambda a: (a.copy().fill(2.0), a + 1),
+    "special methods": lambda a: special_methods(a.copy()),
+    "clip, by keyword": lambda a: (
+        a.clip(max=2),
+        np.clip(a, None, 2),
+        a.clip(min=1.1, max=1.4),
+        a.clip(1.2, 2),
+    ),
+    "quantiles": lambda a: (
+        np.percentile(a, 50, method="lower"),
+        np.quantile(a, 0.3, axis=0, method="nearest"),
+        np.percentile(a, [10, 60], method="higher"),
+    ),
+    "roots": lambda a: (np.cbrt(a), np.cbrt(-a), np.cbrt(a.astype(int)), np.i0(a)),
 }
+
+
+def special_methods(a: Any) -> Any:
+    a.__iadd__(1)
+    a.__setitem__(0, 5)
+    found = a.__getitem__((1, 2)), a.__len__(), a.__add__(2), a.__neg__(), a.__matmul__(a), a.__lt__(3)
+    return (*found, a, list(a.__iter__()))
 
 
 @pytest.mark.parametrize("name", OF_MATRICES)

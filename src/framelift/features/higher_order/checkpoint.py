@@ -89,21 +89,23 @@ def serve_checkpoint(
         raise Break(breaks.CHECKPOINT, "checkpoint() without use_reentrant=False")
     if use_reentrant is not False and kwargs:
         raise Break(breaks.CHECKPOINT, "checkpoint() with use_reentrant=True, and arguments by keyword")
-    if preserve_rng_state is not True:
-        raise Break(breaks.CHECKPOINT, f"checkpoint() with preserve_rng_state={preserve_rng_state!r}")
     disabled = autograd._saved_tensors_hooks_get_disabled_error_message()
     if disabled is not None:
         raise RuntimeError(disabled)  # it is made of such hooks
     function = opened(function)
     if use_reentrant is not False:
-        reentrant = Reentrant(f.world, function, args)
+        reentrant = Reentrant(f.world, function, args, bool(preserve_rng_state))
         if not any(requires_grad(f, arg) for arg in args):
             return reentrant.result_without_gradients()
         return reentrant.result(standing(f.world, context_fn))
     if not torch.is_grad_enabled():
         return call(f, function, list(args), kwargs)
     context = standing(f.world, context_fn)
-    return recorded(f.world, lambda: f.world.calls.invoke(function, *args, **kwargs), context)
+    found = traced(f.world, lambda: f.world.calls.invoke(function, *args, **kwargs), grad=True)
+    if calls_operators(found.body.graph, found.body.bodies):  # what is saved for gradients changes no result
+        return call(f, function, list(args), kwargs)
+    add_call(f.world, found, context, bool(preserve_rng_state))
+    return found.out
 
 
 def requires_grad(f: TraceFrame, value: Any) -> bool:
@@ -144,24 +146,20 @@ def traced(world: TraceWorld, function: Callable[[], Any], grad: bool, callee: A
         found = world.materialize.for_torch(out)
         tensors = list({id(value): value for value in tensors_of(found)}.values())
         outputs = tuple(recorder.builder.argument(function, tensor) for tensor in tensors)
-        if calls_operators(made.graph, made.bodies):
-            raise Break(breaks.CHECKPOINT, "checkpoint() of a function that calls torch.cond, or the like")
         recorder.higher_order.close(made, outputs, grad=grad)
     return Traced(made, out, tensors)
 
 
-def recorded(world: TraceWorld, function: Callable[[], Any], context: Any) -> Any:
-    found = traced(world, function, grad=True)
-    add_call(world, found, context)
-    return found.out
-
-
-def add_call(world: TraceWorld, found: Traced, context: Any) -> None:
+def add_call(world: TraceWorld, found: Traced, context: Any, preserves: bool = True) -> None:
+    """`preserves`: whether what draws random numbers gives the same ones when it is computed again."""
     recorder, made = world.recorder, found.body
+    draws = not recorder.builder.impure.isdisjoint(made.graph.nodes)
+    if draws and not preserves:
+        raise Break(breaks.CHECKPOINT, "checkpoint() with preserve_rng_state=False of what draws numbers")
     module = made.module()
     if context is not checkpoints.noop_context_fn:
         module.meta[CONTEXT] = context
-    if not recorder.builder.impure.isdisjoint(made.graph.nodes):
+    if draws:
         # AOTAutograd sees to that only between a graph and its backward graph
         why = f"gradients through {WHAT}, which draws random numbers"
         recorder.histories.refuse_gradients(breaks.RANDOM, why)
@@ -191,8 +189,8 @@ class Reentrant:
     """One call of a reentrant checkpoint, which is an `autograd.Function` of torch's: its results are tensors
     and constants, of which each tensor that can be differentiated is."""
 
-    def __init__(self, world: TraceWorld, function: Any, args: Any) -> None:
-        self.world, self.function, self.args = world, function, args
+    def __init__(self, world: TraceWorld, function: Any, args: Any, preserves: bool) -> None:
+        self.world, self.function, self.args, self.preserves = world, function, args, preserves
 
     def result(self, context: Any) -> Any:
         if not torch.is_grad_enabled():
@@ -212,6 +210,8 @@ class Reentrant:
             if isinstance(error, Break):
                 raise
             raise Break(breaks.CHECKPOINT, f"{TOLD_APART}: {type(error).__name__}") from error
+        if calls_operators(found.body.graph, found.body.bodies):
+            raise Break(breaks.CHECKPOINT, "checkpoint() with use_reentrant=True of what calls torch.cond")
         if not self.is_same(first, found):
             raise Break(breaks.CHECKPOINT, TOLD_APART)
         with torch._C.DisableTorchFunction():
@@ -220,7 +220,7 @@ class Reentrant:
             raise Break(
                 breaks.CHECKPOINT, "checkpoint() with use_reentrant=True, and a result without history"
             )
-        add_call(self.world, found, context)
+        add_call(self.world, found, context, self.preserves)
         return found.out
 
     def result_without_gradients(self) -> Any:

@@ -15,10 +15,11 @@ import contextlib
 import functools
 import operator
 from collections.abc import Iterator
-from types import MethodDescriptorType, MethodType
+from types import MethodDescriptorType, MethodType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _guards
 from framelift.core import breaks
@@ -40,6 +41,7 @@ from framelift.features.numpy.tables import (
     ARRAY_IN_PLACE,
     ARRAY_OPERATORS,
     ATTRIBUTES,
+    BY_NAME,
     COMPARING,
     ERRORS,
     FEW,
@@ -90,6 +92,8 @@ class Arrays(Part):
         """Arrays without dimensions, by their ids: others without are numbers."""
         self.reversed: dict[int, Reversed] = {}
         """Arrays that are read backwards in memory, by their ids."""
+        self.plain_numbers: dict[int, tuple[Any, Any]] = {}
+        """Number -> itself, and the symbol for it as a number of Python's."""
         self.samples: dict[Any, int] = {}
         """Size that only the data decides -> what it is in the arrays that NumPy is asked with."""
         self.errors_around: tuple[str, ...] | None = None
@@ -306,6 +310,10 @@ class Arrays(Part):
 
     def operate(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         name = getattr(fn, "__name__", "operator")
+        if any(type(operand) is FakeTensor for operand in operands):
+            # to tensors a number of NumPy's is what Python's is
+            plain = tuple(self.plain_number(x) if is_array(x) else x for x in operands)
+            return self.world.operators.apply(fn, *plain)
         if fn in ARRAY_IN_PLACE and is_array(operands[0]) and operands[0].ndim:
             return self.operate_in_place(fn, operands, name)
         fn = ARRAY_IN_PLACE.get(fn, fn)
@@ -433,6 +441,8 @@ class Arrays(Part):
         found = class_attribute(self.class_of(array), name)
         if type(found) is MethodDescriptorType:
             return found, array
+        if type(found) is WrapperDescriptorType and name in BY_NAME:
+            return BY_NAME[name], array
         return NULL, self.attribute(array, name)
 
     def class_of(self, array: Any) -> type:
@@ -468,6 +478,18 @@ class Arrays(Part):
         if not all(map(is_array, data)):
             parts = [call(torch.Tensor.to, (part, dtype), {}) for part in parts]
         return call(torch.Tensor.to, (call(torch.stack, (parts,), {}), dtype), {})
+
+    def plain_number(self, array: Any) -> Any:
+        """The number that only the data decides, as Python has it."""
+        if self.is_array(array) or array.tensor.dtype is torch.bool or array.tensor.dtype.is_complex:
+            refuse("an array together with a tensor")
+        found = self.plain_numbers.get(id(array))
+        if found is None:
+            recorder = self.world.recorder
+            with recorder.builder.symbolise().asking_data():
+                symbol = recorder.record_call(torch.Tensor.item, (array.tensor,), {})  # which no mode sees
+            found = self.plain_numbers[id(array)] = array, symbol
+        return found[1]
 
     def number(self, array: Any) -> Any:
         """A tensor of which Python makes the number that it makes of the array."""

@@ -22,8 +22,12 @@ def as_floating(array: Any) -> torch.Tensor:
     return tensor if tensor.dtype.is_floating_point else tensor.to(torch.float64)
 
 
-def clip(a: Any, a_min: Any = None, a_max: Any = None) -> Any:
-    low, high = tensor_of(a_min), tensor_of(a_max)
+def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    low, high = [
+        tensor_of(first if first is not None else one) for first, one in ((a_min, min), (a_max, max))
+    ]
+    if low is None and high is None:
+        return Array(a.tensor.clone())
     if isinstance(low, torch.Tensor) is isinstance(high, torch.Tensor) or low is None or high is None:
         return Array(torch.clamp(a.tensor, low, high))
     return Array(torch.clamp(torch.clamp(a.tensor, min=low), max=high))
@@ -39,15 +43,15 @@ def take(a: Any, indices: Any, axis: Any = None) -> Any:
     return Array(tensor[(*[slice(None)] * ((axis or 0) % tensor.dim()), places)])
 
 
-def quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def quantile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False, method: str = "linear") -> Any:
     tensor = as_floating(a)
     at = q if type(q) in SCALARS else torch.tensor(q, dtype=tensor.dtype)
-    return Array(torch.quantile(tensor, at, dim=axis, keepdim=keepdims))
+    return Array(torch.quantile(tensor, at, dim=axis, keepdim=keepdims, interpolation=method))
 
 
-def percentile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def percentile(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False, method: str = "linear") -> Any:
     at = q / 100 if type(q) in SCALARS else [each / 100 for each in q]
-    return quantile(a, at, axis, keepdims=keepdims)
+    return quantile(a, at, axis, keepdims=keepdims, method=method)
 
 
 def median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
@@ -127,6 +131,15 @@ def conjugate(x: Any) -> Any:
     return Array(torch.conj_physical(x.tensor) if x.tensor.is_complex() else x.tensor.clone())
 
 
+def cbrt(x: Any) -> Any:
+    number = as_floating(x)
+    return Array(torch.copysign(torch.pow(number.abs(), 1 / 3), number))
+
+
+def i0(x: Any) -> Any:
+    return Array(torch.i0(as_floating(x)))
+
+
 def modf(x: Any) -> Any:
     """What is behind the point, and what is before it."""
     number = as_floating(x)
@@ -150,7 +163,7 @@ def flatten(array: Any) -> Any:
 
 
 OWN = (
-    *(positive, conjugate, modf, divide),
+    *(positive, conjugate, modf, divide, cbrt, i0),
     *(clip, diag, take, quantile, percentile, median, searchsorted, digitize, isin, trapezoid, polyval),
     *(nansum, nanmean, nanmedian, cov, ascontiguousarray, broadcast_to),
 )

@@ -134,6 +134,10 @@ ARRAY_IN_PLACE = {
     ]
 }
 """Operators that write to an array -> those that compute what is written."""
+BY_NAME: dict[str, Any] = {f"__{fn.__name__.strip('_')}__": fn for fn in (*ARRAY_OPERATORS, *ARRAY_IN_PLACE)}
+BY_NAME |= {"__getitem__": operator.getitem, "__setitem__": operator.setitem, "__len__": len}
+BY_NAME |= {"__contains__": operator.contains, "__iter__": iter}
+"""Special methods of an array that are called by name -> what does the same."""
 ATTRIBUTES = frozenset({"shape", "ndim", "size", "itemsize", "strides"})
 OF_TORCHS_OWN = (
     *(breaks.TENSOR_STATE, breaks.TENSOR_MEMORY, breaks.TORCH_STATE, breaks.GRAPH_ARGUMENT),

@@ -12,6 +12,7 @@ from framelift.core.config import config
 from framelift.features.numpy.arrays import Arrays
 from framelift.features.numpy.tables import CYTHON, NUMPY_DTYPES, NUMPY_NUMBERS, Array, np
 from framelift.graph.symbols import settled
+from framelift.guards.guard import numpy_numbers
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.rules.constants import rebuild_constant, wrap_by_identity, wrap_constant, wrap_singleton
@@ -89,11 +90,29 @@ def rebuild_array(r: Rebuilder, value: Any) -> str:
 
 
 def wrap_number(world: TraceWorld, value: Any, source: Source) -> Any:
-    """One of NumPy's numbers is a constant, guarded by the bytes that it is made of."""
-    if source.access is not Access.CONST:
-        world.guards.add(source, Check.TYPE, type(value))
-        world.guards.add(source.child(Access.BYTES, value.dtype.str), Check.EQUAL, value.tobytes())
+    """One of NumPy's numbers is a constant, guarded by its bytes, unless it was another one before."""
+    if source.access is Access.CONST:
+        return value
+    world.guards.add(source, Check.TYPE, type(value))
+    can_vary = config.trace_numpy and value.dtype in NUMPY_DTYPES and value.dtype.kind in "iufc"
+    if can_vary and world.inputs.dynamism.has_changed(source, value.tobytes()):
+        return varying_number(world, value, source)
+    world.guards.add(source.child(Access.BYTES, value.dtype.str), Check.EQUAL, value.tobytes())
     return value
+
+
+def varying_number(world: TraceWorld, value: Any, source: Source) -> Any:
+    """What stands for a number that is another one in each call."""
+    with outside_of_modes():
+        tensor = number_as_tensor(value)
+    made = world.runtime_calls.note(number_as_tensor, (source,), {}, pure=True)
+    return world.inputs.stand_in(
+        value, Array(world.runtime_calls.tensor(tensor, made, world.inputs.texts.of(source))), source
+    )
+
+
+def number_as_tensor(number: Any) -> torch.Tensor:
+    return torch.from_numpy(np.asarray(number))
 
 
 def rebuild_error_state(r: Rebuilder, value: Any) -> str:
@@ -106,6 +125,7 @@ def rebuild_error_state(r: Rebuilder, value: Any) -> str:
 
 
 if np is not None:
+    numpy_numbers.update(NUMPY_NUMBERS)
     type_rule(np.ndarray, wrap=wrap_array, opaque=True)
     type_rule(Array, abstract=Arrays, rebuild=rebuild_array)
     type_rule(*NUMPY_NUMBERS, wrap=wrap_number, rebuild=rebuild_constant)
