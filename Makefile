@@ -220,7 +220,9 @@ EXTRA = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.to
 CLIENT_PACKAGES := accelerate peft lightning lightning-utilities torchmetrics tensordict pyvers orjson cloudpickle torchdiffeq scipy \
   gpytorch linear-operator jaxtyping wadler-lindig pyro-ppl pyro-api opt-einsum torchao e3nn opt-einsum-fx torch-geometric \
   diffusers psutil pyparsing scikit-learn joblib threadpoolctl narwhals importlib_metadata zipp aiohttp xxhash requests urllib3 \
-  idna certifi charset-normalizer
+  idna certifi charset-normalizer timm torchvision==0.28.0 pillow kornia kornia_rs monai ultralytics ultralytics-thop opencv-python-headless \
+  matplotlib contourpy cycler fonttools kiwisolver python-dateutil six polars speechbrain hyperpyyaml ruamel.yaml ruamel.yaml.clib \
+  torchaudio sentencepiece sentence-transformers botorch pyre-extensions typing_inspect typeguard multipledispatch torchrl
 
 $(VENV)-clients/.made: $(VENV)/.built
 	@$(BIN)/python -m venv $(VENV)-clients

@@ -2,7 +2,7 @@
 
 Each is run eagerly, with torch.compile, with `framelift.compile`, and with torch.compile while Framelift is
 installed behind torch's names; each time in a process of its own. With names only those are run again; of the
-others the page keeps what `build/clients.json` says. What is not installed is left out: `make clients` makes
+others the page keeps its rows. What is not installed is left out: `make clients` makes
 an environment that has all of it.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import io
-import json
 import logging
 import multiprocessing
 import os
@@ -32,7 +31,7 @@ from torch._dynamo.utils import counters as torchs_counters  # noqa: E402, TID25
 
 import clients.models  # noqa: E402
 import clients.science  # noqa: E402
-import clients.training  # noqa: E402, F401
+import clients.training  # noqa: E402
 import framelift  # noqa: E402
 from clients.how import CLIENTS, DIRECT, EAGER, INSTALLED, TORCH, How  # noqa: E402
 
@@ -55,7 +54,7 @@ are kept as they were, and may be of an earlier state of the code.
 """
 
 Row = dict[str, Any]
-KEPT = ROOT / "build" / "clients.json"
+PAGE = Path(__file__).with_name("clients.md")
 
 
 # ---- one program, one way
@@ -191,9 +190,17 @@ def page(lines: list[str]) -> str:
     return "\n".join([INTRODUCTION, made, "", head, "|" + "---|" * 7, *lines, ""])
 
 
+def rows_of_page() -> dict[str, str]:
+    """Program -> its row."""
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    return {row[2:].partition(" | ")[0]: row for row in rows[1:]}
+
+
 def main() -> None:
     wanted = sys.argv[1:]
-    lines: dict[str, str] = json.loads(KEPT.read_text()) if wanted and KEPT.exists() else {}
+    if version("torchvision") is not None:  # which transformers imports too
+        clients.models.load_torchvision()
+    lines = rows_of_page() if wanted else {}
     for name, one in CLIENTS.items():
         if wanted and not any(part in name for part in wanted):
             continue
@@ -207,10 +214,7 @@ def main() -> None:
         if wanted:
             for how, row in rows.items():
                 print(how, row.get("breaks"), row.get("mistakes"), row.get("traceback", ""), sep="\n  ")
-        KEPT.parent.mkdir(exist_ok=True)
-        KEPT.write_text(json.dumps(lines, indent=1))
-    kept = [lines[name] for name in CLIENTS if name in lines]
-    Path(__file__).with_name("clients.md").write_text(page(kept))
+    PAGE.write_text(page([lines[name] for name in CLIENTS if name in lines]))
 
 
 if __name__ == "__main__":

@@ -38,6 +38,9 @@ def load_torchvision() -> None:
         for name in ("nms", "qnms"):
             torch.library.define(f"torchvision::{name}", f"({given}) -> Tensor")
         torch.library.impl("torchvision::nms", "CPU")(suppress)
+        import torchvision.ops.boxes
+
+        torchvision.ops.boxes._assert_has_ops = lambda: None
 
 
 def suppress(boxes: torch.Tensor, scores: torch.Tensor, threshold: float) -> torch.Tensor:
@@ -59,7 +62,6 @@ def suppress(boxes: torch.Tensor, scores: torch.Tensor, threshold: float) -> tor
 
 @client("timm: a ViT and a ConvNeXt, two sizes of batches, features", "timm")
 def timm_models(how: How) -> Any:
-    load_torchvision()
     import timm
 
     found = []
@@ -80,7 +82,6 @@ def timm_models(how: How) -> Any:
 
 @client("timm: trained, with its optimizer, averaged weights and loss", "timm")
 def timm_trained(how: How) -> Any:
-    load_torchvision()
     import timm
     import timm.loss
     import timm.optim
@@ -108,7 +109,6 @@ def timm_trained(how: How) -> Any:
 
 @client("torchvision: detection, trained and asked", "torchvision")
 def torchvision_detection(how: How) -> Any:
-    load_torchvision()
     from torchvision.models.detection import FasterRCNN
     from torchvision.models.detection.anchor_utils import AnchorGenerator
     from torchvision.models.mobilenetv3 import mobilenet_v3_small
@@ -138,7 +138,6 @@ def torchvision_detection(how: How) -> Any:
 
 @client("torchvision: transforms of images, boxes clipped and chosen", "torchvision")
 def torchvision_transforms(how: How) -> Any:
-    load_torchvision()
     from torchvision.ops import box_iou, nms, roi_align
     from torchvision.transforms import v2
 
@@ -210,7 +209,6 @@ def monai_unet(how: How) -> Any:
 
 @client("ultralytics: YOLOv8 for two sizes, losses of a batch", "ultralytics")
 def ultralytics_yolo(how: How) -> Any:
-    load_torchvision()
     from ultralytics.cfg import get_cfg
     from ultralytics.nn.tasks import DetectionModel
 

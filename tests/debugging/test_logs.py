@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -360,3 +361,37 @@ def test_tlparse_makes_its_usual_report_of_it(tmp_path: Path) -> None:
     assert "run-time effect: print" in read(first, "dynamo_graph_break_reason")
     assert "n == 2, found 3" in read(again, "recompile_reasons")
     assert "program" in (tmp_path / "out" / "index.html").read_text()
+
+
+# ---- by torch's names
+
+TORCHS = {
+    "graph_breaks": "Graph break in user code at",
+    "recompiles": "Recompiling function program",
+    "recompiles_verbose": "triggered by the following guard failure",
+    "guards": "n == 2",
+    "graph_code": "def forward(self, ",
+    "graph_code_verbose": "TRACED GRAPH",
+    "graph": "TRACED GRAPH",
+    "graph_sizes": "y: (2)",
+    "bytecode": "ORIGINAL BYTECODE program",
+    "trace_source": "y = x.sin() * n",
+    "trace_call": "TRACE FX call",
+}
+
+
+@pytest.mark.parametrize("name", TORCHS)
+def test_artifacts_are_shown_by_torchs_names_with_the_compilations_number(name: str) -> None:
+    written = io.StringIO()
+    torch._logging.set_logs(**{name: True})
+    try:
+        found: list[Any] = logging.getLogger("torch").handlers  # pytest's own are among them
+        (handler,) = (each for each in found if type(each.formatter).__name__ == "TorchLogsFormatter")
+        handler.setStream(written)
+        run_program()
+        handler.setStream(sys.stderr)
+    finally:
+        torch._logging.set_logs()
+    text = written.getvalue()
+    assert TORCHS[name] in text and f"[__{name}]" in text
+    assert "[0/0] [__" in text or "[0/1] [__" in text

@@ -55,7 +55,11 @@ def is_wanted(record: CompileRecord, *names: str) -> bool:
     return torch_logs.is_on(*(torchs for name in names for torchs in TORCHS[name]))
 
 
-TORCHS = {"graph": ("graph_code", "graph"), "guards": ("guards",), "code": ("bytecode",)}
+TORCHS = {
+    "graph": ("graph_code", "graph_code_verbose", "graph", "graph_sizes"),
+    "guards": ("guards", "verbose_guards"),
+    "code": ("bytecode",),
+}
 """A kind of report -> the artifacts of torch's that show it."""
 
 
@@ -73,16 +77,20 @@ class Reports(Observer):
     @contextlib.contextmanager
     def around_compilation(self, compilation: RunningCompilation) -> Iterator[None]:
         """What torch's compilers write to the trace meanwhile gets the same number."""
-        torch_logs.tell("bytecode", lambda: torch_logs.disassembled(compilation.fn.__code__))
-        if not config.debug_dir and not is_traced():
+        record, is_told = compilation.record, torch_logs.is_on(*torch_logs.ARTIFACTS)
+        if not (is_told or config.debug_dir or is_traced()):
             yield
             return
-        record = compilation.record
+        if is_told or is_traced():
+            numbered: Any = compile_context(CompileContext(number_of(record)))
+        else:
+            numbered = contextlib.nullcontext()
         with harmless("the beginning of a compilation"):
             if config.debug_dir:
                 record.folder = str(new_folder(Path(config.debug_dir), record))
             trace("dynamo_start", lambda: {"stack": stack_of(record)}, compile_id=number_of(record))
-        with compile_context(CompileContext(number_of(record))) if is_traced() else contextlib.nullcontext():
+        with numbered:
+            torch_logs.tell("bytecode", lambda: torch_logs.disassembled(compilation.fn.__code__))
             try:
                 yield
             finally:
@@ -111,6 +119,7 @@ class Reports(Observer):
                 report(record, "graph", text)
                 torch_logs.tell("graph_code", lambda: f"TRACED GRAPH\n{text()}")
                 torch_logs.tell("graph", lambda: f"TRACED GRAPH\n{module.graph}")
+                torch_logs.tell("graph_sizes", lambda: sizes_text(module))
                 trace("dynamo_output_graph", lambda: {"sizes": sizes(module)}, payload_fn=text)
 
     def report_entry(self, record: CompileRecord, capture: Capture) -> None:
@@ -254,6 +263,11 @@ def sizes(module: torch.fx.GraphModule) -> dict[str, list[int | str]]:
     """Of the graph's tensors, by the names of their nodes."""
     found = ((node.name, node.meta.get("example_value")) for node in module.graph.nodes)
     return {name: shape_of(value) for name, value in found if isinstance(value, torch.Tensor)}
+
+
+def sizes_text(module: torch.fx.GraphModule) -> str:
+    lines = [f"{name}: ({', '.join(map(str, shape))})" for name, shape in sizes(module).items()]
+    return "\n".join(["TRACED GRAPH TENSOR SIZES", *lines])
 
 
 def shape_of(tensor: torch.Tensor) -> list[int | str]:

@@ -22,6 +22,7 @@ from framelift.core.breaks import Place
 from framelift.graph.origins import ORIGIN
 
 ARTIFACTS: tuple[str, ...] = ("graph_breaks", "recompiles", "guards", "graph_code", "graph", "bytecode")
+ARTIFACTS += ("graph_code_verbose", "graph_sizes", "verbose_guards", "recompiles_verbose")
 ARTIFACTS += ("trace_source", "trace_call", "trace_bytecode")
 """What is told, by torch's names."""
 _loggers = {name: getArtifactLogger("torch.framelift", name) for name in ARTIFACTS}
@@ -31,8 +32,14 @@ def is_on(*names: str) -> bool:
     return any(_loggers[name].isEnabledFor(logging.DEBUG) for name in names)
 
 
+MORE_OF = {"graph_code": "graph_code_verbose", "guards": "verbose_guards", "recompiles": "recompiles_verbose"}
+"""What torch tells more of under another name: here it is all told under either."""
+
+
 def tell(name: str, text: Callable[[], str]) -> None:
     log = _loggers[name]
+    if name in MORE_OF and not log.isEnabledFor(logging.DEBUG):
+        log = _loggers[MORE_OF[name]]
     if log.isEnabledFor(logging.DEBUG):
         log.debug("%s", text())
 

@@ -130,8 +130,9 @@ bool try_entry(
   ++entry.hits;
   ++cache.hits;
   move_to_front(cache, object);
-  // Looks at a counter of the thread's, and no more, as long as no profiler is at work.
-  at::RecordFunction range(at::RecordScope::USER_SCOPE);
+  // Looks at a counter of the thread's, and no more, as long as no profiler is at work. It is of the kind
+  // that torch's own compiler makes: snapshots of memory look for those.
+  at::RecordFunction range(at::RecordScope::FUNCTION);
   if (range.isActive() && !entry.title.empty()) {
     range.before(entry.title);
   }
