@@ -66,6 +66,7 @@ def regions(x: torch.Tensor) -> Any:
 PROGRAMS: dict[str, tuple[Any, torch.Tensor]] = {
     "arithmetic": (lambda x: (-x + 1) / (x.abs() + 2) @ x.mT - (2 - x) @ x.t() ** 2, FOUR),
     "comparisons": (lambda x: ((x > 1) & (x <= 2) | ~(x != 0), 1 < x, x == x), FOUR),
+    "comparisons of sizes": (lambda x: (x.shape[0] < 9 - len(x), 1 < x, x > 1), FOUR),
     "indices": (lambda x: (x[0], x[1:, None, ::2], x[..., -1], x[WHICH], x[x > 1], x[:, WHICH]), FOUR),
     "layouts": (lambda x: (x.view(-1), x.reshape(2, 6).permute(1, 0), x.expand(2, 4, 3).flatten(1)), FOUR),
     "several results": (several_results, FOUR),
