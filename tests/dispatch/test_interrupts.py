@@ -387,7 +387,7 @@ def test_handlers_of_every_kind_are_known() -> None:
     x = torch.ones(2)
     for handler in (Handler(), Handler().method, functools.partial(raising(Limit)), raising(Limit)):
         with handling(handler), pytest.raises(Limit):
-            framelift.compile(lambda x: x + 1, backend=swallowing)(x)
+            framelift.compile(lambda x: x + 1, backend=swallowing, isolate_recompiles=True)(x)
 
 
 def test_a_failing_backend_that_is_interrupted_does_not_hide_it() -> None:
