@@ -52,6 +52,8 @@ class Dynamism:
         """Those of which the program needs one."""
         self.handed_over: dict[str, Any] = {}
         """Variable -> what is known of it at breaks, as in `seen`; the rest of a function begins with it."""
+        self.loops: set[Any] = set()
+        """The loops over sizes in which captures ended (`trace/loops.py`)."""
         self.steps_on_data: set[Any] = set()
         """The instructions where captures ended since what they give is decided by the data."""
 
