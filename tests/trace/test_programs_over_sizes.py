@@ -13,33 +13,17 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import torch
+from sizes_of_programs import ABOVE_ONE, FROM_ZERO, Programs
 from torch import nn
 from torch.nn import functional as F
 
-import framelift
-from sameness import alike
-
-FROM_ONE = (5, 8, 3, 12, 1, 7, 20, 2)
-FROM_ZERO = (5, 8, 3, 12, 0, 1, 7, 20)
-ABOVE_ONE = (5, 8, 3, 12, 4, 7, 20, 2)
-Make = Callable[[int], tuple[Any, ...]]
-PROGRAMS: dict[str, tuple[Callable[..., Any], Make, int, tuple[int, ...]]] = {}
+PROGRAMS = Programs()
+program = PROGRAMS.add
 randn = torch.randn
-
-
-def program(make: Make, captures: int = 3, sizes: tuple[int, ...] = FROM_ONE) -> Callable[[Any], Any]:
-    """`make`: the arguments for a size; `captures`: at how many of the sizes something is compiled."""
-
-    def register(fn: Any) -> Any:
-        PROGRAMS[fn.__name__] = fn, make, captures, sizes
-        return fn
-
-    return register
 
 
 class Span(NamedTuple):
@@ -945,26 +929,4 @@ def match_shape(a):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_over_sizes(name: str) -> None:
-    fn, make, captures, sizes = PROGRAMS[name]
-    graphs = 0
-
-    def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
-        nonlocal graphs
-        graphs += 1
-        return graph.forward
-
-    compiled = framelift.compile(fn, backend=backend)
-    at = []
-    for n in sizes:
-        before = graphs
-        expected, given = made(make, n), made(make, n)
-        alike(fn(*expected), compiled(*given))
-        alike(expected, given)
-        if graphs > before:
-            at.append(n)
-    assert len(at) <= captures, f"compiled for {at}\n{framelift.entries(compiled)}"
-
-
-def made(make: Make, n: int) -> tuple[Any, ...]:
-    torch.manual_seed(n)
-    return make(n)
+    PROGRAMS.check(name)

@@ -214,6 +214,7 @@ class Compilation:
         state, mode = self.state, self.context.dynamic
         known = [entry.capture.program.relied_on for entry in state.entries] + state.sizes_on_other_ranks
         if state.resumed is not None:
+            state.dynamism.loops = self.whole_state().dynamism.loops
             state.dynamism.handed_over = handed_over = self.whole_state().dynamism.handed_over
             known += [handed_over] if handed_over else []
             steps = self.whole_state().dynamism.steps_on_data
@@ -223,7 +224,7 @@ class Compilation:
             known = [state.first_seen, *known]
         if mode is None and not config.assume_static_by_default:
             mode = True
-        if mode is None and not (known and config.automatic_dynamic_shapes):
+        if mode is None and not ((known or state.dynamism.loops) and config.automatic_dynamic_shapes):
             return None
         state.dynamism.mode = mode
         state.dynamism.learn(known)

@@ -50,6 +50,7 @@ from framelift.features.all import know_imported
 from framelift.graph.torch_flags import TorchState
 from framelift.guards.guard import GuardFilter
 from framelift.interpreter.machine import watched
+from framelift.interpreter.points import chain
 from framelift.trace.dynamism import Dynamism
 
 RESTART_LIMIT = 8
@@ -167,6 +168,8 @@ class CaptureRuns:
             earlier = trace.earlier_end()
             if earlier is not None:
                 return Restart(earlier.reason, earlier)
+            if trace.ended_by is not None and trace.world.loops.note_ended(chain(trace.machine.stopped)):
+                return Restart(trace.ended_by)
             try:
                 with torch._C.DisableTorchFunction():  # modes of the program's are not asked of this
                     return trace.finish(self.guard_filter)

@@ -77,6 +77,8 @@ class GraphInputs:
         """Tensors of which the program says that they are constants."""
         self.arrays: dict[int, Any] = {}
         """id of an input that was made of a NumPy array, in the memory of which it lies -> the array."""
+        self.numbers_in: dict[torch.fx.Node, Callable[[], Any]] = {}
+        """Input that is made of one number -> what gives the symbol that stands for it."""
 
     def note_array(self, tensor: torch.Tensor, array: Any) -> None:
         self.arrays[id(tensor)] = array

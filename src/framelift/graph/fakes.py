@@ -316,12 +316,14 @@ FAKE_KERNEL = torch._library.utils.Kernel.__call__.__code__
 
 NO_DATA = "its data is not allocated yet"
 """What C says where it looks at the data of a fake."""
+NO_SYMBOLS = "on tensor with symbolic sizes/strides"
+"""What C says where it takes a size for a number."""
 
 
 def of_a_fake_kernel(error: BaseException) -> breaks.Reason | None:
     """Why a fake implementation of the user's own failed, if it did: that says nothing of what the operator
     itself does. torch has one that says that there is none. Operators of torch's may have none either."""
-    if type(error) is RuntimeError and NO_DATA in str(error):
+    if type(error) is RuntimeError and any(said in str(error) for said in (NO_DATA, NO_SYMBOLS)):
         return breaks.UNSUPPORTED_FAKE
     at, seen = error.__traceback__, False
     while at is not None:

@@ -198,8 +198,8 @@ def ask(func: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def number_of(recorder: Recorder, fake: Any) -> Any:
-    """The integer in a tensor that is made of numbers which vary, as a symbol; None if it is not known."""
-    if type(fake) is not FakeTensor or recorder.builder.symbols is None:
+    """The number in a tensor that is made of numbers which vary, as a symbol; None if it is not known."""
+    if type(fake) is not FakeTensor or not (recorder.builder.symbols or recorder.inputs.numbers_in):
         return None
     node = recorder.builder.body.nodes.get(id(fake))
     try:
@@ -213,6 +213,8 @@ def computed(recorder: Recorder, node: torch.fx.Node, depth: int) -> Any:
     expected = node.meta.get("example_value")
     if type(expected) is torch.SymInt:
         return expected
+    if (given := recorder.inputs.numbers_in.get(node)) is not None and not is_written(recorder, node):
+        return given()
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     step = INTEGER_STEPS.get(name)
     if step is None or not depth or type(expected) is not FakeTensor or node.kwargs.keys() - PLACES:
@@ -222,7 +224,10 @@ def computed(recorder: Recorder, node: torch.fx.Node, depth: int) -> Any:
     if storage(expected) in recorder.mutations.first_written:
         raise Unknown
     fetch = lambda given: computed(recorder, given, depth - 1)
-    number = step(*torch.fx.map_arg(node.args, fetch))
+    operands = torch.fx.map_arg(node.args, fetch)
+    if any(type(operand) in (float, torch.SymFloat) for operand in operands):
+        raise Unknown  # a graph rounds otherwise
+    number = step(*operands)
     if type(number) not in (int, torch.SymInt):
         raise Unknown
     return simplest(number)

@@ -166,6 +166,7 @@ class Access(enum.Enum):
     VIEWED = AccessRow("<what {b} is of>")
     REFERENT = AccessRow("{b}()")
     BYTES = AccessRow("bytes({b})")
+    NUMBER = AccessRow("{b}.item()")
     REGISTRATIONS = AccessRow("abc.get_cache_token()", is_root=True)
     DECIMAL_CONTEXT = AccessRow("decimal.getcontext()", is_root=True)
     MODE = AccessRow("<torch function mode {k}>", is_root=True)

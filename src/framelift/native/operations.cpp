@@ -251,14 +251,30 @@ PyObject* access_referent(Operand&, Walk&, PyObject* parent) {
   return PyWeakref_CheckRef(parent) ? referent(parent) : nullptr;
 }
 
+bool is_number_of_numpys(PyObject* value) {
+  PyTypeObject* type = Py_TYPE(value);
+  return !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && std::strncmp(type->tp_name, "numpy.", 6) == 0;
+}
+
+// A number of NumPy's as one of Python's.
+PyObject* access_number(Operand&, Walk& walk, PyObject* parent) {
+  if (!is_number_of_numpys(parent)) {
+    return nullptr;
+  }
+  PyObject* number = PyIndex_Check(parent) ? PyNumber_Index(parent) : PyNumber_Float(parent);
+  if (number == nullptr) {
+    PyErr_Clear();
+  }
+  return walk.keep(number);
+}
+
 // What a bytearray holds now, or a number of NumPy's is made of.
 PyObject* access_bytes(Operand&, Walk& walk, PyObject* parent) {
   if (PyByteArray_Check(parent)) {
     return walk.keep(PyBytes_FromStringAndSize(PyByteArray_AS_STRING(parent), PyByteArray_GET_SIZE(parent)));
   }
-  PyTypeObject* type = Py_TYPE(parent);
-  bool numpys = !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && std::strncmp(type->tp_name, "numpy.", 6) == 0;
-  PyObject* bytes = numpys && PyObject_CheckBuffer(parent) ? PyBytes_FromObject(parent) : nullptr;
+  bool has_bytes = is_number_of_numpys(parent) && PyObject_CheckBuffer(parent);
+  PyObject* bytes = has_bytes ? PyBytes_FromObject(parent) : nullptr;
   if (bytes == nullptr) {
     PyErr_Clear();
   }
@@ -318,6 +334,7 @@ const AccessKind ACCESSES[] = {
     {"VIEWED", access_viewed, OperandKind::NOTHING, false},
     {"REFERENT", access_referent, OperandKind::NOTHING, false},
     {"BYTES", access_bytes, OperandKind::NOTHING, true},
+    {"NUMBER", access_number, OperandKind::NOTHING, true},
     {"REGISTRATIONS", access_registrations, OperandKind::NOTHING, true},
     {"DECIMAL_CONTEXT", access_decimal_context, OperandKind::NOTHING, true},
     {"MODE", access_mode, OperandKind::INDEX, false},

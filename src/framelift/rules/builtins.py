@@ -29,16 +29,6 @@ def serve_isinstance(f: TraceFrame, obj: Any, class_or_tuple: Any, /) -> Any:
     return f.world.operators.is_instance(obj, opened(class_or_tuple))
 
 
-@serve(type.__instancecheck__)
-def serve_instancecheck(f: TraceFrame, cls: Any, obj: Any, /) -> Any:
-    """What is left when a metaclass has asked its own questions."""
-    cls, obj = opened(cls), opened(obj)
-    of = f.world.classes.class_of(obj)
-    if of is type(obj) or not issubclass(type(cls), type):
-        return _frame.native(type.__instancecheck__, cls, obj)
-    return type.__subclasscheck__(cls, of)
-
-
 VALUES = frozenset({str, bytes, int, float, complex, bool})
 """Types of constants whose attributes are those of their type."""
 

@@ -6,8 +6,6 @@ import builtins
 import gc
 from typing import Any
 
-from torch._subclasses.fake_tensor import FakeTensor
-
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
@@ -67,14 +65,15 @@ def serve_mro(f: TraceFrame, cls: Any, /) -> Any:
     return f.world.calls.native(f, type.mro, [cls], None)
 
 
-@serve(type.__instancecheck__)
+@serve(type.__instancecheck__, looks=Looks.CLASS, why="asks about a class")
 def serve_instance_check(f: TraceFrame, cls: Any, instance: Any, /) -> Any:
     """`isinstance` by the bases, whatever a metaclass says."""
     cls, value = opened(cls), opened(instance)
-    f.world.classes.guard_bases(f.world.classes.class_of(value))
+    of = f.world.classes.class_of(value)
+    f.world.classes.guard_bases(of)
     f.world.classes.attribute(type(value), "__class__")
-    if type(value) is FakeTensor:
-        return type.__subclasscheck__(cls, f.world.classes.class_of(value))
+    if of is not type(value) and issubclass(type(cls), type):  # a tensor, or a symbol
+        return type.__subclasscheck__(cls, of)
     return f.world.calls.native(f, type.__instancecheck__, [cls, value], None)
 
 

@@ -340,6 +340,8 @@ def go_over_range(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str,
     start, stop, step = (0, *args, 1) if len(args) == 1 else (*args, 1)[:3]
     if not all(type(arg) in INTEGERS for arg in args) or not world.operators.truth(step):
         return MISSING
+    assert world.machine.frame is not None
+    world.loops.begin(world.machine.frame, world.machine.frame.ip)
     apply, truth = world.operators.apply, world.operators.truth
     rises = truth(apply(operator.gt, step, 0))
     low, high, by = (start, stop, step) if rises else (stop, start, apply(operator.neg, step))

@@ -6,16 +6,19 @@ import collections
 import ctypes
 from typing import Any
 
+import torch
+
 from framelift.core import breaks
 from framelift.core.breaks import Break
+from framelift.graph.known_data import number_of
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
-from framelift.interpreter.pending import unchanged
+from framelift.interpreter.pending import opened, unchanged
 from framelift.regions.rebuild import LITERALS
 from framelift.rules.containers import container_rule, pending_items, rebuild_container
 from framelift.trace.materialize import Seen
 from framelift.trace.shadows import Shadow
-from framelift.trace.type_rules import Calls, Rebuilder, type_rule
+from framelift.trace.type_rules import ABSTRACT, Calls, Rebuilder, type_rule
 from framelift.trace.world import TraceWorld
 
 MAXLEN: Any = vars(collections.deque)["maxlen"]
@@ -193,12 +196,25 @@ def wrap_slice(world: TraceWorld, value: Any, source: Source) -> Any:
 
 
 def materialize_slice(world: TraceWorld, value: slice, seen: Seen) -> Any:
-    """A slice of symbols is settled where it is, as the elements of a tuple are opened."""
+    """A slice of symbols is settled where it is, as the elements of a tuple are opened. What C would ask for
+    a number is one in another slice."""
+    parts = [opened(part) for part in (value.start, value.stop, value.step)]
+    if any(type(part) in ABSTRACT for part in parts):
+        parts = [number_within(world, part) if type(part) in ABSTRACT else part for part in parts]
+        return materialize_slice(world, slice(*parts), seen)
     for n, part in enumerate((value.start, value.stop, value.step)):
         now = world.materialize.value(part, seen)
         if now is not part:
             place_in(id(value) + object.__basicsize__ + n * ctypes.sizeof(ctypes.c_void_p), now, part)
     return value
+
+
+def number_within(world: TraceWorld, value: Any) -> Any:
+    """What stands for a number of another library, as a symbol, if that can be one."""
+    found = number_of(world.recorder, world.abstract(value).number(value))
+    if type(found) not in (int, torch.SymInt):
+        world.abstract(value).refuse_in_c(value)
+    return found
 
 
 def rebuild_slice(r: Rebuilder, value: slice) -> str:

@@ -52,13 +52,16 @@ functions_of(
 )
 FUNCTIONAL = "torch's functional API, or a question; the recorder sees what it does"
 python_functions_of(
-    *("torch.functional", "torch.nn.functional"), classes=True, passes_numbers=True, why=FUNCTIONAL
+    *("torch.functional", "torch.nn.functional", "torch._tensor", "torch._VF", "torch.nn.grad"),
+    *("torch._lowrank", "torch._linalg_utils", "torch.signal", "torch.special", "torch.linalg", "torch.fft"),
+    *("torch.masked", "torch._prims_common"),
+    classes=True,
+    passes_numbers=True,
+    why=FUNCTIONAL,
 )
 python_functions_of(
-    *("torch._tensor", "torch._VF", "torch.return_types"),
-    *("torch._lowrank", "torch._linalg_utils", "torch.nn._reduction", "torch.nn.grad", "torch.nn.parameter"),
-    *("torch.signal", "torch.special", "torch.linalg", "torch.fft", "torch.masked"),
-    *("torch._prims_common", "torch.autograd.grad_mode", "torch.cuda.amp.autocast_mode"),
+    *("torch.return_types", "torch.nn._reduction", "torch.nn.parameter"),
+    *("torch.autograd.grad_mode", "torch.cuda.amp.autocast_mode"),
     *("torch.overrides", "torch.utils._device", "torch.distributed.tensor.placement_types"),
     classes=True,
     why=FUNCTIONAL,

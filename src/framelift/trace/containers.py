@@ -217,9 +217,12 @@ class Containers(Part):
 
     @acts_for_program
     def iterate(self, value: Any) -> Any:
+        loops = self.world.loops
+        loops.over(value)
         value = opened(value)
         cls = type(value)
         if cls is FakeTensor:
+            loops.over(value)
             own = self.world.overrides.ask_own(value, "__iter__")
             if own is not MISSING:
                 return own

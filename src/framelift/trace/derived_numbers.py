@@ -82,6 +82,7 @@ ROUNDING = frozenset({int, round, math.floor, math.ceil, math.trunc})
 FINITE = frozenset(LIMITS) | ROUNDING | FLOORS
 """What gives a finite number within the limits that are checked."""
 NUMBERS = SYMBOLIC | {int, float, bool}
+INTEGERS = frozenset({int, torch.SymInt})
 CALLED: dict[Any, Any] = {
     **{operator.iadd: operator.add, operator.isub: operator.sub, operator.imul: operator.mul},
     **dict.fromkeys(QUOTIENTS, operator.truediv),
@@ -286,18 +287,36 @@ def is_safe(fn: Any, operands: tuple[Any, ...]) -> bool:
     if fn in SHIFTS:
         return lies_within(operands[1], (0, WIDEST - operands[0].bit_length()))
     if fn in POWERS:
-        base, exponent = operands
-        if type(base) is torch.SymInt and type(exponent) is torch.SymInt:
-            return False
-        if type(base) is torch.SymInt:
-            is_float = type(exponent) is float or exponent < 0
-            return is_float and abs(exponent) <= 8 and lies_within(base, (1, 1 << 30))
-        if type(base) is int:
-            return base > 1 and lies_within(exponent, (0, WIDEST // base.bit_length()))
-        if type(base) is torch.SymFloat and type(exponent) in (int, float) and abs(exponent) <= 2:
-            return compare(operator.ge, (base, 1 / MEDIUM)) and compare(operator.le, (base, MEDIUM))
-        return type(base) is float and 0 < base <= 1 and bool(settled(exponent >= 0))
+        return is_safe_power(*operands)
     return True
+
+
+def is_safe_power(base: Any, exponent: Any) -> bool:
+    """The same of a power: neither too large for a float, or an integer of the graph, nor complex."""
+    varies = type(base) in SYMBOLIC, type(exponent) in SYMBOLIC
+    if type(base) in INTEGERS and type(exponent) in INTEGERS and not exponent_is_negative(exponent):
+        if varies == (True, True):
+            return lies_within(base, (0, 1 << 10)) and lies_within(exponent, (0, 6))
+        return base > 1 and lies_within(exponent, (0, int(WIDEST / math.log2(base)))) if varies[1] else False
+    if varies == (True, True):
+        if base.node.hint <= 1 and exponent.node.hint >= 0:  # which never is large
+            return lies_within(base, (1 / LARGE, 1.0)) and compare(operator.ge, (exponent, 0))
+        return all(map(lies_within, (base, exponent), LIMITS[math.pow]))
+    if varies[0]:
+        most = min(MEDIUM, LARGE ** (1 / max(abs(exponent), 1)))
+        if type(base) is torch.SymInt:
+            return lies_within(base, (1, min(most, 1 << 30)))
+        is_negative = compare(operator.lt, (base, 0)) and float(exponent).is_integer()
+        return lies_within(base, (-most, -1 / most) if is_negative else (1 / most, most))
+    if 0 < base <= 1:
+        return compare(operator.ge, (exponent, 0))
+    most = math.log(LARGE) / math.log(base) if base > 1 else 0.0
+    return lies_within(exponent, (-most, most)) if most else False
+
+
+def exponent_is_negative(exponent: Any) -> bool:
+    """Of one that varies this is noted."""
+    return compare(operator.lt, (exponent, 0)) if type(exponent) is torch.SymInt else exponent < 0
 
 
 def value_of(fn: Any, operands: tuple[Any, ...]) -> Any:

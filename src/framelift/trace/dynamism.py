@@ -52,6 +52,8 @@ class Dynamism:
         """Those of which the program needs one."""
         self.handed_over: dict[str, Any] = {}
         """Variable -> what is known of it at breaks, as in `seen`; the rest of a function begins with it."""
+        self.loops: set[Any] = set()
+        """The loops over sizes in which captures ended (`trace/loops.py`)."""
         self.steps_on_data: set[Any] = set()
         """The instructions where captures ended since what they give is decided by the data."""
 
@@ -70,10 +72,8 @@ class Dynamism:
 
     def number(self, source: Source, value: int | float) -> bool:
         """Whether a number is a symbol."""
-        if source.access is Access.CONST or not -LARGEST < value < LARGEST:
-            return False  # a NaN is not in between either
-        if type(value) is float and value == 0:
-            return False  # torch's expressions have one zero, Python has two
+        if source.access is Access.CONST or not can_be_symbol(value):
+            return False
         if type(value) is int and is_named(source, config.dynamic_sources):
             return True
         if self.mode is False or (config.specialize_int if type(value) is int else config.specialize_float):
@@ -137,6 +137,13 @@ class Dynamism:
         seen = self.seen.get(str(source), ())
         shapes = [sizes for sizes in seen if type(sizes) is tuple and len(sizes) == tensor.dim()]
         return dict(enumerate(zip(*shapes, strict=True)))
+
+
+def can_be_symbol(value: Any) -> bool:
+    """Whether torch's expressions have numbers of this kind, and of this size."""
+    if type(value) not in (int, float) or not -LARGEST < value < LARGEST:
+        return False  # a NaN is not in between either
+    return type(value) is int or value != 0  # they have one zero, Python has two
 
 
 def named_dims(source: Source, tensor: torch.Tensor) -> dict[int, Dim]:

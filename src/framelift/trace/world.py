@@ -18,6 +18,7 @@ from framelift.trace.identity import Identity, SetOrder
 from framelift.trace.inputs import Guards, Inputs
 from framelift.trace.late_texts import LateTexts
 from framelift.trace.lifetimes import Created, Lifetimes
+from framelift.trace.loops import Loops
 from framelift.trace.materialize import Materialize
 from framelift.trace.native_calls import NativeCalls
 from framelift.trace.operators import Operators
@@ -66,6 +67,7 @@ class TraceWorld:
         self.set_order = SetOrder(self)
         self.containers = Containers(self)
         self.iterators = OutsideIterators(self)
+        self.loops = Loops(self)
         self.context_variables = ContextVariables(self)
         self.operators = Operators(self)
         self.comparisons = Comparisons(self)

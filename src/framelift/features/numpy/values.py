@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from framelift.guards.guard import numpy_numbers
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.rules.constants import rebuild_constant, wrap_by_identity, wrap_constant, wrap_singleton
+from framelift.trace.dynamism import can_be_symbol
 from framelift.trace.runtime_calls import outside_of_modes
 from framelift.trace.type_rules import Rebuilder, type_rule, wrap_opaque
 from framelift.trace.world import TraceWorld
@@ -106,9 +108,12 @@ def varying_number(world: TraceWorld, value: Any, source: Source) -> Any:
     with outside_of_modes():
         tensor = number_as_tensor(value)
     made = world.runtime_calls.note(number_as_tensor, (source,), {}, pure=True)
-    return world.inputs.stand_in(
-        value, Array(world.runtime_calls.tensor(tensor, made, world.inputs.texts.of(source))), source
-    )
+    fake = world.runtime_calls.tensor(tensor, made, world.inputs.texts.of(source))
+    number, place = value.item(), source.child(Access.NUMBER)
+    if can_be_symbol(number):
+        given = functools.partial(world.inputs.symbolic_number, number, place)
+        world.recorder.inputs.numbers_in[world.recorder.builder.body.nodes[id(fake)]] = given
+    return world.inputs.stand_in(value, Array(fake), source)
 
 
 def number_as_tensor(number: Any) -> torch.Tensor:
