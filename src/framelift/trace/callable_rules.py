@@ -96,6 +96,8 @@ class CallableRule:
     """Adds the guards of what its answer depends on beside its arguments."""
     passes_numbers: bool = False
     """It hands numbers on, or to what it calls, without looking at them: they stay symbols."""
+    overridable: bool = False
+    """Python of torch's that hands calls on to `__torch_function__`: graphs have them as the program wrote them."""
 
 
 Facets = dict[str, Any]
