@@ -1,8 +1,8 @@
 """Calls of torch's Python functions as the program has written them.
 
-`torch.nn.functional.dropout` asks torch function modes before it does anything, and tells them of its call in a
-form of its own: the tensors by position, all else by name, defaults too. Backends that look at the arguments of
-nodes know the form in which programs call it.
+`torch.nn.functional.dropout` asks torch function modes before it does anything, and tells them of its call
+in a form of its own: the tensors by position, all else by name, defaults too. Backends that look at the
+arguments of nodes know the form in which programs call it.
 """
 
 from __future__ import annotations
