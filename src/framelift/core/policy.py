@@ -318,6 +318,8 @@ def hidden_by_torch(fn: FunctionType) -> Callable[..., Any] | None:
         return None  # copied by `functools.wraps`
     if not marks.get("_torchdynamo_disable"):
         return original if WRAPPER_ID in marks else None
+    if "_framelift_disable" in marks:
+        return None  # the user's word, not torch's own
     is_optimizers = type(original) is FunctionType and within(module_name(original), ("torch.optim",))
     return original if is_optimizers else None
 
