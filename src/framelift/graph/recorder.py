@@ -476,6 +476,8 @@ class Recorder(TorchFunctionMode):
                 return known[0]
         if ask is None and func in SHORT:
             ask = SHORT[func]
+        elif ask is None and has_symbols and func in known_data.TRUTH:
+            ask = known_data.truth
         try:
             python_first = has_symbols and not drops_nothing(func, args, kwargs)
             with enable_python_dispatcher() if python_first else contextlib.nullcontext():
