@@ -221,6 +221,13 @@ class Fakes(FakeTensorMode):
         fake.__dict__.update(attributes)
         return fake
 
+    def forget_real_tensors(self) -> None:
+        """Of which torch takes note, with weak references: what these call when a tensor of the program's
+        is gone would be in the way of signals."""
+        describer = self.fake_tensor_converter.meta_converter.describer
+        describer.lookup_tensor.data.clear()
+        describer.lookup_storage.data.clear()
+
     def of(self, tensor: torch.Tensor) -> FakeTensor:
         """A fake of a real tensor."""
         with as_it_was_made(tensor):

@@ -162,6 +162,7 @@ class Recorder(TorchFunctionMode):
     def release(self) -> None:
         """Lets go of the program's tensors without waiting for the collector. What was captured of the graph
         stays; nothing can be recorded any more."""
+        self.fakes.forget_real_tensors()
         parts: list[Any] = [self.builder, self.inputs, self.mutations, self.subclasses, self.wrappers]
         parts += [self.modes, self.flags, self.contexts, self.histories, self.requires_grad]
         parts += [self.reassignments, self.random_numbers, self.higher_order]

@@ -155,19 +155,22 @@ typedef struct {
 
 #define STATE_ROOM 50 /* C functions that are called for it count as frames, however deep the program is */
 
+/* An exception that is pending stays so, here and in put_state(). */
 static Saved save_state(enum Whose whose)
 {
     Saved saved = {whose, NULL, whose == THREAD ? this_thread.pauses : program_collects()};
     if (torch_state != NULL) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
         PyThreadState *ts = PyThreadState_Get();
         ts->recursion_left += STATE_ROOM;
         saved.torch = torch_state[whose].save();
         ts->recursion_left -= STATE_ROOM;
+        PyErr_Restore(type, value, traceback);
     }
     return saved;
 }
 
-/* An exception that is pending stays so. */
 static void put_state(const Saved *saved)
 {
     PyObject *type, *value, *traceback;
