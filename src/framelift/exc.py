@@ -2,6 +2,7 @@
 
 from framelift.core.errors import (
     BackendCompilerFailed,
+    ComptimeAssertionError,
     ComptimeError,
     CondOpArgsMismatchError,
     ConstraintViolationError,
@@ -24,6 +25,7 @@ from framelift.core.errors import (
 
 __all__ = [
     "BackendCompilerFailed",
+    "ComptimeAssertionError",
     "ComptimeError",
     "CondOpArgsMismatchError",
     "ConstraintViolationError",

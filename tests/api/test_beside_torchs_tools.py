@@ -289,6 +289,28 @@ def test_torchs_compiler_around_and_inside(make: Any, caplog: pytest.LogCaptureF
     assert not [record for record in told if record.levelno >= logging.WARNING]
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_torchs_compiler_does_not_see_framelift_at_work() -> None:
+    """Where what it has compiled is called by code that is not captured."""
+
+    @torch.compile(backend="eager")
+    def stock(x: torch.Tensor) -> torch.Tensor:
+        return doubled(x) + 1
+
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @framelift.skip
+    def between(x: torch.Tensor) -> torch.Tensor:
+        return stock(x) - 1
+
+    compiled = framelift.compile(lambda x: between(x.sin()).cos(), backend="eager")
+    torchs = torch._dynamo.utils.counters["frames"]  # noqa: TID251
+    before = torchs["total"]
+    torch.testing.assert_close(compiled(X), (X.sin() * 2).cos())
+    assert torchs["total"] == before + 1
+
+
 @pytest.mark.parametrize("name", ["plain", "module", "writing"])
 def test_what_torchs_compiler_compiled_is_captured_through(name: str) -> None:
     fn = KINDS[name]()

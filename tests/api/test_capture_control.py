@@ -375,7 +375,7 @@ def test_code_that_runs_while_capturing(capsys):
     compiled = capture(fn)
     compiled(torch.ones(2))
     printed = capsys.readouterr().out
-    assert "sin" in printed and "y = " in printed and ".fn\n    framelift.comptime(look)\n" in printed
+    assert "sin" in printed and "y = " in printed and " fn\n    framelift.comptime(look)\n" in printed
     compiled(torch.ones(2))
     assert not capsys.readouterr().out
 
@@ -422,10 +422,10 @@ def test_all_that_can_be_printed_while_capturing(capsys):
 
     compiled = capture(fn, torch.ones(2), 3)
     printed = capsys.readouterr().out
-    assert 0 < printed.index("<locals>.fn\n") < printed.index("<locals>.inner\n")
-    assert "x = FakeTensor(" in printed and "n = <n>" in printed, "it has not been looked at"
+    assert 0 < printed.index(", in fn\n") < printed.index(", in inner\n")
+    assert "x = Tensor(shape=(2,), dtype=torch.float32)\nn = 3\n" in printed
     assert "x is TensorSpec(" in printed and "l_x_.sin()" in printed
-    assert "- FakeTensor(" in printed and "- <n>" in printed
+    assert "- Tensor(shape=" in printed and "- 3\n" in printed
     assert why_not(compiled) is None
     compiled(torch.ones(2), 3), fn(torch.ones(2), 3)
     assert not capsys.readouterr().out

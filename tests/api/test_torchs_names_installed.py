@@ -113,6 +113,7 @@ def test_what_is_disabled_has_torchs_marks() -> None:
     disabled: Any = torch.compiler.disable(breaking, reason="prints")
     assert disabled._torchdynamo_disable and disabled._torchdynamo_disable_msg == "prints"
     assert not hasattr(breaking, "_torchdynamo_disable")
+    assert torch._dynamo.eval_frame.innermost_fn(disabled) is disabled._torchdynamo_orig_callable is breaking
     framelift.uninstall()
     with pytest.raises(torchs_exc.Unsupported, match="prints"):
         torch.compile(lambda x: disabled(x) + 1, backend="eager", fullgraph=True)(X)

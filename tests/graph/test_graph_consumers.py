@@ -153,8 +153,8 @@ def transformer(graph: Graph, inputs: list[Any]) -> Callable[..., Any]:
 
 @consumer
 def rewriter(graph: Graph, inputs: list[Any]) -> Callable[..., Any]:
-    relu = lambda x: F.relu(x)
-    clamp = lambda x: torch.clamp(x, min=0)
+    relu, clamp = torch.fx.Graph(), lambda x: torch.clamp(x, min=0)
+    relu.output(relu.call_function(F.relu, (relu.placeholder("x"),)))  # calls are as the program writes them
     found = torch.fx.subgraph_rewriter.replace_pattern(graph, relu, clamp)
     assert len(found) == 3
     return graph.forward

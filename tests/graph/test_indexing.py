@@ -92,3 +92,31 @@ def test_a_tensor_of_one_number_is_an_index_of_one_graph(
     compiled = framelift.compile(fn, backend=backend, fullgraph=True, isolate_recompiles=True)
     for expected, found in zip(outcomes(fn, numbers), outcomes(compiled, numbers), strict=True):
         compare(expected, found)
+
+
+TRUTHS: dict[str, Callable[..., Any]] = {
+    "branch": lambda mask, n: "yes" if mask[n] else "no",
+    "not": lambda mask, n: not mask[n],
+    "both": lambda mask, n: bool(mask[n] and mask[n - 1]),
+    "function": lambda mask, n: torch.is_nonzero(mask[n]),
+    "slice": lambda mask, n: bool(mask[n : n + 1]),
+    "several": lambda mask, n: bool(mask[: n + 1]),
+    "none": lambda mask, n: bool(mask[n:n]),
+    "while": lambda mask, n: next(k for k in range(n, len(mask)) if mask[k]),
+}
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_the_truth_of_an_element_at_an_index_that_varies(name: str, dynamic: bool | None) -> None:
+    """A break, and no mistake: which any test would fail for."""
+    fn, mask = TRUTHS[name], torch.tensor([True, False, True, False, True])
+    compiled = framelift.compile(lambda x, n: (x + 1, fn(x, n)), backend="eager", dynamic=dynamic)
+    for n in (1, 2, 3):
+        try:
+            expected = fn(mask, n)
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError, match=str(error)):
+                compiled(mask, n)
+        else:
+            assert compiled(mask, n)[1] == expected

@@ -316,9 +316,10 @@ def disable(
         return marked_in_place(fn, recursive, reason)
     made: Any = untouched_by(fn, reason) if recursive else skipping(fn, reason or "framelift.disable")
     # what torch, and who asks whether something is disabled, look at
-    made._torchdynamo_disable_recursive = recursive
+    made._torchdynamo_disable_recursive, made._torchdynamo_orig_callable = recursive, fn
     if recursive:
         made._torchdynamo_disable, made._torchdynamo_disable_msg = True, reason
+        made._torchdynamo_wrapper_id = id(made)
     return made
 
 

@@ -24,7 +24,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _frame
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.core.errors import ComptimeError
+from framelift.core.errors import ComptimeAssertionError, ComptimeError
 from framelift.core.sentinels import MISSING, UNSET
 from framelift.graph.body import graph_module
 from framelift.graph.origins import describe_nodes
@@ -34,6 +34,7 @@ from framelift.interpreter.pending import Pending, opened
 from framelift.interpreter.points import chain
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame
+from framelift.trace.materialize import ATOMS
 
 
 class ComptimeVar:
@@ -106,7 +107,9 @@ SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 def as_text(value: Any) -> str:
     """As it is printed: of tensors what is known of them, of containers what is in them."""
     if type(value) is Pending:
-        return f"<{value.source}>" if value.opened is MISSING else as_text(value.opened)
+        if value.opened is not MISSING:
+            return as_text(value.opened)
+        return repr(value.value) if type(value.value) in ATOMS else f"<{value.source}>"
     if isinstance(value, torch.Tensor):
         return f"Tensor(shape={tuple(value.shape)}, dtype={value.dtype})"
     if type(value) is dict:
@@ -165,7 +168,7 @@ class ComptimeContext:
     def stack(self, stacklevel: int = 0) -> list[str]:
         """Where the program is, outermost first."""
         return [
-            f'File "{frame.code.code.co_filename}", line {frame.line}, in {frame.code.code.co_qualname}'
+            f'File "{frame.code.code.co_filename}", line {frame.line}, in {frame.code.code.co_name}'
             for frame in chain(self.frame_at(stacklevel))
         ]
 
@@ -183,12 +186,15 @@ class ComptimeContext:
         print("\n".join(self.guards()), file=file)
 
     def print_locals(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
-        for name, value in self.locals(stacklevel).items():
-            print(f"{name} = {value}", file=file)
+        frame = self.frame_at(stacklevel)
+        for name, value in zip(frame.code.names, frame.fast, strict=False):
+            if value is not UNSET and is_filled(value):
+                print(f"{name} = {as_text(content(value))}", file=file)
 
     def print_value_stack(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
-        for value in self.value_stack(stacklevel):
-            print(f"- {value}", file=file)
+        for value in self.frame_at(stacklevel).stack:
+            if value is not UNSET:
+                print(f"- {as_text(content(value))}", file=file)
 
     def print_bt(self, *, file: TextIO | None = None, stacklevel: int = 0) -> None:
         """Where the program is, as Python's tracebacks show it."""
@@ -229,9 +235,12 @@ def is_filled(value: Any) -> bool:
         return False
 
 
+def content(value: Any) -> Any:
+    return value.cell_contents if type(value) is CellType else value
+
+
 def shown(value: Any) -> Any:
-    if type(value) is CellType:
-        value = value.cell_contents
+    value = content(value)
     if type(value) is not Pending:
         return value
     return f"<{value.source}>" if value.opened is MISSING else value.opened
@@ -253,7 +262,8 @@ def call(f: TraceFrame, fn: Any) -> None:
         if isinstance(fn, functools.partial):
             fn = fn.args[0]
         name = getattr(fn, "__qualname__", repr(fn))
-        raise ComptimeError(f"comptime: {name} raised {type(error).__name__}: {error}") from error
+        kind = ComptimeAssertionError if isinstance(error, AssertionError) else ComptimeError
+        raise kind(f"comptime: {name} raised {type(error).__name__}: {error}") from error
 
 
 def with_real_values(world: Any, fn: Any) -> Any:

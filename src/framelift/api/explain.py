@@ -213,10 +213,27 @@ def explain(fn: Callable[..., Any], **settings: Any) -> Callable[..., Explanatio
 def explain_as_torch_calls_it(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
     """`torch._dynamo.explain`, which may be given the arguments of the call too."""
     if not extra_args and not extra_kwargs:
-        return explain(f)
+        return lambda *args, **kwargs: as_torch_shows_it(explain(f)(*args, **kwargs))
     text = "explain(f, *args, **kwargs) is deprecated, use explain(f)(*args, **kwargs) instead."
     warnings.warn(text, FutureWarning, stacklevel=2)
-    return explain(f)(*extra_args, **extra_kwargs)
+    return as_torch_shows_it(explain(f)(*extra_args, **extra_kwargs))
+
+
+class TorchsExplanation(Explanation):
+    """Begins with the lines that people know of torch's."""
+
+    def __str__(self) -> str:
+        lines = [f"Graph Count: {self.graph_count}", f"Graph Break Count: {self.graph_break_count}"]
+        lines += [f"Op Count: {self.op_count}", "Break Reasons:"]
+        for n, found in enumerate(self.break_reasons, 1):
+            lines += [f"  Break Reason {n}:", f"    Reason: {found.reason}", "    User Stack:"]
+            lines += [f"      {frame}" for frame in found.user_stack]
+        return "\n".join([*lines, "", super().__str__()])
+
+
+def as_torch_shows_it(report: Explanation) -> Explanation:
+    report.__class__ = TorchsExplanation
+    return report
 
 
 def explanation(name: str, result: Any, watch: Watch, contexts: list[Context]) -> Explanation:

@@ -79,6 +79,7 @@ ERRORS = {
     errors.IncorrectUsage: "torch._dynamo.exc.UserError",
     errors.ConstraintViolationError: "torch.fx.experimental.symbolic_shapes.ConstraintViolationError",
     errors.ComptimeError: "torch._dynamo.exc.InternalTorchDynamoError",
+    errors.ComptimeAssertionError: "torch._dynamo.exc.InternalTorchDynamoError",
     errors.RecompileError: "torch._dynamo.exc.RecompileError",
     errors.RecompileLimitExceeded: "torch._dynamo.exc.FailOnRecompileLimitHit",
     errors.FailOnRecompileLimitHit: "torch._dynamo.exc.FailOnRecompileLimitHit",
@@ -393,6 +394,10 @@ class TorchsCounters(Observer):
         self.told = found
 
 
+SETS = ("compliant_custom_ops", "non_compliant_ops", "restart_reasons")
+"""What torch's metrics have sets of."""
+
+
 class TorchsMetrics(Observer):
     """Each compilation is among those that `torch._dynamo.utils.get_compilation_metrics` tells of."""
 
@@ -404,7 +409,7 @@ class TorchsMetrics(Observer):
             utils: Any = sys.modules["torch._dynamo.utils"]
             known = {field.name for field in dataclasses.fields(utils.CompilationMetrics)}
             about = reporting.metrics(compilation.record)
-            about |= {name: set(about[name]) for name in ("compliant_custom_ops", "non_compliant_ops")}
+            about |= {name: set(about[name]) for name in SETS}
             made = {name: value for name, value in about.items() if name in known}
             utils._compilation_metrics.append(utils.CompilationMetrics.create(made))
 

@@ -110,7 +110,7 @@ def serve_call_flat(
             modules.append(None)
             given.append(for_torch(leaf))
     for leaf in given:
-        check_leaf(leaf, f"{getattr(fn, '__qualname__', fn)} with")
+        check_leaf(leaf, "Invalid input type", f"{getattr(fn, '__qualname__', fn)} with")
     call = FlatCall(fn, real_spec(world, spec), modules)
     found = world.recorder.call_opaque(as_target(call, fn), tuple(given), {})
     assert call.result is not None
@@ -154,11 +154,13 @@ def constant(world: Any, value: Any) -> Any:
     return world.materialize.for_c(value)
 
 
-def check_leaf(leaf: Any, what: str) -> None:
+def check_leaf(leaf: Any, problem: str, what: str) -> None:
+    """`problem`: what torch calls it."""
     if not isinstance(leaf, LEAVES):
         kind = type(leaf).__name__
         why = f"{what} a {kind}: its class is not registered (torch.utils._pytree.register_pytree_node)"
-        raise Break(breaks.GRAPH_ARGUMENT, f"nonstrict_trace: {why}")
+        problem = f"{problem} for nonstrict_trace-ed function"
+        raise Break(breaks.GRAPH_ARGUMENT, f"nonstrict_trace: {problem}: {why}")
 
 
 class ModuleArgument(NamedTuple):
@@ -185,7 +187,7 @@ class FlatCall:
             stack.enter_context(real_tensors_allowed(leaves))
             found, result = pytree.tree_flatten(_frame.untouched(self.fn, *args, **kwargs))
         for leaf in found:
-            check_leaf(leaf, f"{getattr(self.fn, '__qualname__', self.fn)} gives")
+            check_leaf(leaf, "Unsupported output type", f"{getattr(self.fn, '__qualname__', self.fn)} gives")
         if self.result is None:
             self.result = result
         elif result != self.result:

@@ -15,6 +15,7 @@ from framelift import _frame
 from framelift.api.compile import compile, context_of
 from framelift.core.config import config
 from framelift.core.errors import IncorrectUsage, UserError
+from framelift.dispatch.backends import lookup_backend
 from framelift.dispatch.compile_contexts import Backend, GuardFail
 from framelift.guards.guard import GuardFilter
 
@@ -77,6 +78,8 @@ def optimize(
     settings: dict[str, Any] = {"fullgraph": nopython, "dynamic": dynamic, "recompile_limit": recompile_limit}
     settings |= {"guard_fail_fn": guard_fail_fn, "guard_filter_fn": guard_filter_fn}
     settings |= {"mode": mode, "options": options}
+    if isinstance(backend, str):
+        lookup_backend(backend)  # which says at once that there is none
     made: Any = OptimizeContext(backend, **settings, isolate_recompiles=isolate_recompiles)
     if error_on_graph_break is None:
         return made

@@ -93,6 +93,10 @@ class ComptimeError(UserError, InternalTorchDynamoError):
     """A function that was given to `comptime` raised an error."""
 
 
+class ComptimeAssertionError(ComptimeError, AssertionError):
+    """An assertion of `comptime` does not hold: torch's raises an `AssertionError`."""
+
+
 class RanksDisagree(FrameliftError):
     """Ranks of a distributed program would compile different things, and were not told to agree."""
 

@@ -270,6 +270,8 @@ def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:
     name = module_name(fn)
     if within(name, IMPORTS):
         return _frame.SKIP_ALL, _frame.LEAF
+    if is_torchs_wrapper(fn):  # or torch's compiler would see Framelift at work, and compile that
+        return _frame.SKIP_ALL, _frame.LEAF
     # what is no function has its variables in a namespace that whoever runs it looks into
     run = _frame.LOOK if is_user_code(name) and code.co_flags & FUNCTION else _frame.SKIP
     if gives_a_constant(fn):
@@ -277,6 +279,11 @@ def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:
     if name.partition(".")[0] in EFFECTS:
         return run, _frame.REFUSE
     return run, _frame.LEAF if is_leaf(f"{name}.{fn.__qualname__}") else _frame.INTERPRET
+
+
+def is_torchs_wrapper(fn: FunctionType) -> bool:
+    """Whether it is what `torch.compile` makes of a function. A trace calls what it was made of."""
+    return fn.__code__.co_name == "compile_wrapper" and module_name(fn) == "torch._dynamo.eval_frame"
 
 
 def gives_a_constant(fn: FunctionType) -> bool:
@@ -318,6 +325,8 @@ def hidden_by_torch(fn: FunctionType) -> Callable[..., Any] | None:
         return None  # copied by `functools.wraps`
     if not marks.get("_torchdynamo_disable"):
         return original if WRAPPER_ID in marks else None
+    if "_framelift_disable" in marks:
+        return None  # the user's word, not torch's own
     is_optimizers = type(original) is FunctionType and within(module_name(original), ("torch.optim",))
     return original if is_optimizers else None
 

@@ -289,9 +289,13 @@ def stack_at(place: Place | None) -> list[dict[str, Any]] | None:
 def metrics(record: CompileRecord) -> dict[str, Any]:
     """The record under the names that torch's own metrics have."""
     failed_at = re.match(r'File "(.*)", line (\d+)', record.failed_at or "")
+    frame = record.compile_id.partition("/")[0]
     return {
         "compile_id": record.compile_id,
-        "co_name": record.name,
+        "frame_key": str(int(frame) + 1) if frame.isdigit() else None,
+        "is_forward": record.kind == "forward",
+        "has_guarded_code": record.failed_as is None,
+        "co_name": record.name.rpartition(".")[2],
         "co_filename": record.filename,
         "co_firstlineno": record.line or 0,
         "cache_size": record.entries,
@@ -305,7 +309,7 @@ def metrics(record: CompileRecord) -> dict[str, Any]:
         "entire_frame_compile_time_s": record.seconds,
         "backend_compile_time_s": record.backend_seconds,
         "fail_type": record.failed_as,
-        "fail_reason": record.failed,
+        "fail_reason": record.failed and record.failed.removeprefix(f"{record.failed_as}: "),
         "fail_user_frame_filename": failed_at and failed_at[1],
         "fail_user_frame_lineno": failed_at and int(failed_at[2]),
         "non_compliant_ops": record.non_compliant_ops,

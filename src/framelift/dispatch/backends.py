@@ -257,7 +257,7 @@ def run_in_context(
     """Runs a backend in the context that AOTAutograd and Inductor look for."""
     captured = without_inference_mode(graph)
     graph = in_torchs_words(captured, for_compiler=takes_fakes(backend))
-    name_sources(graph)
+    name_sources(graph, inputs)
     if not takes_fakes(backend):
         note_attributes(graph, inputs)
     if (end := graph.meta.pop(END_OF_GRAPH, None)) is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import operator
-import re
 from collections.abc import Callable, Iterable, Iterator
 from types import MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any, NamedTuple
@@ -29,7 +28,7 @@ from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.fakes import PLAIN_CLASSES, Fakes, is_ordinary
 from framelift.graph.functions import NUMPY, SPELLINGS, describe, tensors_of
 from framelift.graph.op_memory import storage
-from framelift.graph.origins import ORIGIN, GraphArgument, InputSource, Origin
+from framelift.graph.origins import ORIGIN, GraphArgument, InputSource, Origin, name_of_input
 from framelift.graph.subclasses import as_plain, is_wrapper_class
 from framelift.graph.symbols import SYMBOLIC, Symbols
 from framelift.graph.tape import Tape
@@ -39,14 +38,6 @@ Tensor = torch.Tensor
 
 GUARDED_FACTS = frozenset({"is_leaf", "storage_offset", "no_hooks"})
 """What is guarded of an input only if the program has asked for it."""
-
-
-NO_NAME = re.compile(r"[^a-zA-Z0-9]+")
-"""What of an expression can't be in a name, or would make it long."""
-
-
-LONGEST_NAME = 400
-"""A key of a dictionary may be a text of any length."""
 
 
 class GraphInput(NamedTuple):
@@ -86,7 +77,7 @@ class GraphInputs:
     def placeholder(self, source: str, is_tensor: bool = False) -> torch.fx.Node:
         """A new one, behind all others and before all calls, for what is found at a source: it is called
         after that."""
-        name = NO_NAME.sub("_", source)[:LONGEST_NAME].lower()
+        name = name_of_input(source).lower()
         first = next(iter(self.graph.nodes), None)
         last = self.entries[-1].node if self.entries else None
         with self.graph.inserting_after(last) if last else self.graph.inserting_before(first):

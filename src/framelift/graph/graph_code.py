@@ -157,7 +157,7 @@ class Writer:
             if op == "call_function":
                 line = self.call(node)
             elif op == "placeholder":
-                if node.target != node.name or node.args or node.name == "self" or node.type is not None:
+                if node.args or node.name == "self":
                     raise Unusual
                 parameters.append(node.name)
                 continue

@@ -33,6 +33,18 @@ ASKING: frozenset[Any] = frozenset({Tensor.item, Tensor.__bool__, Tensor.__int__
 ASKING |= {Tensor.__index__}
 ASKING |= {torch.is_nonzero, Tensor.is_nonzero, torch.equal, Tensor.equal, torch.allclose, Tensor.allclose}
 """Functions that give numbers and truth values of data."""
+TRUTH: frozenset[Any] = frozenset({Tensor.__bool__, torch.is_nonzero, Tensor.is_nonzero})
+"""For which C asks how many elements there are: it can only where no size and place in memory is a symbol."""
+
+
+@acts_for_program
+def truth(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+    """What these give for a tensor of which that is not so, such as an element at an index that varies."""
+    tensor = args[0] if args else kwargs["input"]
+    if tensor.numel() == 1:
+        return bool(tensor.item())
+    how_many = "no values" if tensor.numel() == 0 else "more than one value"
+    raise RuntimeError(f"Boolean value of Tensor with {how_many} is ambiguous")
 
 
 class Unknown(Exception):

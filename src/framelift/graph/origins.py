@@ -15,7 +15,10 @@ tools read are made when a graph is handed to somebody who may read them (`descr
 
 from __future__ import annotations
 
+import re
 import traceback
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -26,6 +29,15 @@ from framelift.core.breaks import Place
 
 ORIGIN = "framelift_origin"
 """The key of a node's origin, until it is described."""
+NO_NAME = re.compile(r"[^a-zA-Z0-9]+")
+"""What of an expression can't be in a name, or would make it long."""
+LONGEST_NAME = 400
+"""A key of a dictionary may be a text of any length."""
+
+
+def name_of_input(source: str) -> str:
+    """What an input is called that is found there: `L_x_` for `L['x']`."""
+    return NO_NAME.sub("_", source)[:LONGEST_NAME]
 
 
 class PathTexts(Protocol):
@@ -173,11 +185,24 @@ def describe_nodes(module: torch.fx.GraphModule) -> None:
     Descriptions().describe(module, [])
 
 
-def name_sources(module: torch.fx.GraphModule) -> None:
-    """Puts the sources of inputs where AOTAutograd and others look for them: copies of nodes lose them."""
-    for node in module.graph.find_nodes(op="placeholder"):
+def name_sources(module: torch.fx.GraphModule, inputs: Sequence[Any] = ()) -> None:
+    """Puts the sources of inputs where AOTAutograd and others look for them: copies of nodes lose them. As in
+    torch's graphs, the parameter of the graph's function is the source with its capitals (`L_x_` of the node
+    `l_x_`), and has the type of what comes in."""
+    taken = {node.name for node in module.graph.nodes}
+    for node, value in zip_longest(module.graph.find_nodes(op="placeholder"), inputs):
         argument = node.meta.get("grapharg")
         node._dynamo_source = None if argument is None else argument.source
+        if argument is None:
+            continue
+        name = name_of_input(str(argument.source.name))
+        if name not in taken and node.name.startswith(name.lower()):
+            node.target = name
+            taken.add(name)
+        if argument.is_tensor:
+            node.type = torch.nn.Parameter if isinstance(value, torch.nn.Parameter) else torch.Tensor
+        elif isinstance(node.meta.get("example_value"), torch.SymInt):
+            node.type = torch.SymInt
 
 
 def forget_origins(module: torch.fx.GraphModule) -> None:

@@ -84,9 +84,11 @@ from framelift.graph.symbols import condition_of, data_errors, simplest
 from framelift.graph.tape import Performed, latest_nodes
 from framelift.graph.tensors_as_data import make_of_tensors
 from framelift.graph.torch_flags import IGNORED_FLAGS, TorchFlags
+from framelift.graph.written_calls import WrittenCalls
 
 Tensor = torch.Tensor
 
+NOTHING = contextlib.nullcontext()
 NOT_SO = "Expected Tensor with single nonzero value, but got zero"
 """What torch says of an assertion that does not hold."""
 C_FUNCTIONS = frozenset({BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType})
@@ -124,6 +126,7 @@ class Recorder(TorchFunctionMode):
         self.reassignments = DataReassignment(self)
         self.random_numbers = RandomNumbers(self.builder)
         self.higher_order = HigherOrder(self)
+        self.written_calls = WrittenCalls()
         self.remembered: tuple[op_memory.Remembered, list[Tensor]] | None = None
         """What the op memory knows of the latest call, and the tensors that it was given."""
         self.indexing: Any = None
@@ -178,8 +181,13 @@ class Recorder(TorchFunctionMode):
         subclasses = self.subclasses
         classes = subclasses.overloaded(args, kwargs or {}) if subclasses.are_there else None
         if classes:
+            self.written_calls.take()
             return subclasses.call(classes, func, args, kwargs or {})
-        return self.record_call(func, args, kwargs or {})
+        return self.record_call(*self.written_calls.form(func, args, kwargs or {}))
+
+    def written(self, fn: Any, args: Any, kwargs: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
+        """While the program calls a function that asks modes: the call is recorded as it is written."""
+        return NOTHING if self.modes.active else self.written_calls.during(fn, args, kwargs)
 
     @acts_for_program
     def call(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -469,6 +477,8 @@ class Recorder(TorchFunctionMode):
                 return known[0]
         if ask is None and func in SHORT:
             ask = SHORT[func]
+        elif ask is None and has_symbols and func in known_data.TRUTH:
+            ask = known_data.truth
         try:
             python_first = has_symbols and not drops_nothing(func, args, kwargs)
             with enable_python_dispatcher() if python_first else contextlib.nullcontext():

@@ -180,13 +180,19 @@ class TensorFact:
         if not self.torchs:
             return ""
         at = "" if difference.dim is None else f" at index {difference.dim}"
-        expected, found = map(self.value_text, (difference.expected, difference.found))
+        expected, found = map(self.torchs_text, (difference.expected, difference.found))
         return f"tensor '{tensor}' {self.torchs} mismatch{at}. expected {expected}, actual {found}"
 
     def value_text(self, value: Any) -> str:
         if value is None:
             return self.none
         return full_name(value) if isinstance(value, type) else str(value)
+
+    def torchs_text(self, value: Any) -> str:
+        """As torch's messages write it: "Float", "requires_grad=1"."""
+        if type(value) is torch.dtype:
+            return torch.empty(0, dtype=value, device="cpu").type().rpartition(".")[2].removesuffix("Tensor")
+        return f"{self.torchs}={int(value)}" if type(value) is bool else self.value_text(value)
 
 
 TENSOR_FACTS = {

@@ -57,6 +57,7 @@ python_functions_of(
     *("torch.masked", "torch._prims_common"),
     classes=True,
     passes_numbers=True,
+    overridable=True,
     why=FUNCTIONAL,
 )
 python_functions_of(
@@ -64,6 +65,7 @@ python_functions_of(
     *("torch.autograd.grad_mode", "torch.cuda.amp.autocast_mode"),
     *("torch.overrides", "torch.utils._device", "torch.distributed.tensor.placement_types"),
     classes=True,
+    overridable=True,
     why=FUNCTIONAL,
 )
 rule(torch.Tensor.split, torch.split, looks=Looks.RECORDED, why=FUNCTIONAL)  # sizes may vary
@@ -71,7 +73,7 @@ rule(torch.nn.Parameter, torch.nn.Buffer, looks=Looks.DEEP, why=FUNCTIONAL)
 rule(torch.jit.annotate, torch.jit.isinstance, torch.jit._unwrap_optional, looks=Looks.DEEP, why=FUNCTIONAL)
 for _fn in {fn for module in (torch, functional) for fn in vars(module).values() if type(fn) is FunctionType}:
     if _fn.__qualname__.startswith("boolean_dispatch."):  # calls one of two functions, by an argument
-        rule(_fn, looks=Looks.DEEP, why=FUNCTIONAL)
+        rule(_fn, looks=Looks.DEEP, overridable=True, why=FUNCTIONAL)
 REGISTRIES = "torch.jit", "torch._jit_internal", "torch.compiler", "torch._library"
 python_functions_of(*REGISTRIES, refused=breaks.EFFECT, why="tells a compiler or the dispatcher something")
 for _name in ("__enter__", "__exit__"):  # it looks for its place among the modes

@@ -294,10 +294,10 @@ def traced(
             out = world.materialize.for_torch(world.calls.invoke(fn, *args))
         found = Traced(operator, role, made, *pytree.tree_flatten(out))
         outputs = recorder.builder.argument(fn, tuple(found.leaves if numbers else found.tensors))
-        if not aliases:
-            refuse_aliases(found)
         recorder.higher_order.close(made, outputs[0] if bare and outputs else outputs, grad)
         drawn_again = made.draws and not once and differentiated(made)
+    if not aliases:  # after what it changes was looked at, which is an error
+        refuse_aliases(found)
     if drawn_again:  # torch runs a body again for its gradients, which would draw other numbers
         raise Break(breaks.RANDOM, f"{what}, which is differentiated")
     return found

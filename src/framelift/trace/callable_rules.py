@@ -96,6 +96,8 @@ class CallableRule:
     """Adds the guards of what its answer depends on beside its arguments."""
     passes_numbers: bool = False
     """It hands numbers on, or to what it calls, without looking at them: they stay symbols."""
+    overridable: bool = False
+    """Python of torch that tells `__torch_function__` of its calls: graphs have them as they were written."""
 
 
 Facets = dict[str, Any]

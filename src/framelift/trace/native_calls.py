@@ -31,6 +31,7 @@ from framelift.core.sentinels import MISSING
 from framelift.core.weakly import PerCode
 from framelift.graph.functions import describe
 from framelift.graph.known_data import number_of
+from framelift.graph.recorder import NOTHING
 from framelift.graph.subclasses import REFLECTED
 from framelift.graph.symbols import data_dependence
 from framelift.guards.kinds import Access, Check
@@ -346,10 +347,11 @@ class NativeCalls(Part):
         of_abc = getattr(fn, "__module__", None) == "_abc" and bool(args) and not world.created.has(args[0])
         if of_abc and fn.__name__ == "_abc_register":
             refuse(breaks.EFFECT, f"a class is registered with {args[0].__qualname__}")
-        if world.may_have_symbols:
-            result = self.called_with_symbols(fn, rule, args, kwargs)
-        else:
-            result = native(fn, *args, **kwargs) if kwargs else world.set_order.call(fn, args)
+        with world.recorder.written(fn, args, kwargs) if rule.overridable else NOTHING:
+            if world.may_have_symbols:
+                result = self.called_with_symbols(fn, rule, args, kwargs)
+            else:
+                result = native(fn, *args, **kwargs) if kwargs else world.set_order.call(fn, args)
         if of_abc and result is not True:
             # a class, once it was found to be a subclass, stays one; others may be registered
             world.guards.add(world.inputs.root.registrations(), Check.EQUAL, _guards.registrations())

@@ -409,6 +409,10 @@ ERRORS: dict[str, tuple[Any, str]] = {
         with_branches(lambda x: x.add_(1) + 1, one_more),
         "a tensor from outside in true_fn",
     ),
+    "mutation given back": (
+        with_branches(lambda x: x.add_(1), one_more),
+        "a tensor from outside in true_fn",
+    ),
     "global": (
         with_branches(lambda x: (SEEN.append(1), x + 1)[1], one_more),
         "a change to something from outside",
@@ -486,7 +490,16 @@ def test_the_error_says_what_is_wrong_and_where(name: str) -> None:
     assert not SEEN and not TOTAL.any()
 
 
-CHANGES = ("mutation", "global", "buffer", "local list", "local variable", "iterator", "carried mutation")
+CHANGES = (
+    "mutation",
+    "mutation given back",
+    "global",
+    "buffer",
+    "local list",
+    "local variable",
+    "iterator",
+    "carried mutation",
+)
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -139,6 +139,44 @@ def test_a_function_of_arrays_is_one_of_tensors(dynamic: bool | None) -> None:
         torch.testing.assert_close(compiled(x, b=x * 2), wrapped(x, b=x * 2))
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_gradients_go_through_a_function_of_arrays(backend: str) -> None:
+    """Which plain Python can't do: it is what `wrap_numpy` is compiled for."""
+
+    def of_arrays(a: Any, b: Any) -> Any:
+        c = np.sin(a) * b[:, None]
+        return {"squares": np.sum(c**2, axis=0), "both": [np.stack([c, c + 1]).T, c.reshape(-1)[1:]]}
+
+    def of_tensors(a: torch.Tensor, b: torch.Tensor) -> Any:
+        c = torch.sin(a) * b[:, None]
+        both = torch.stack([c, c + 1]).permute(2, 1, 0)
+        return {"squares": (c**2).sum(0), "both": [both, c.reshape(-1)[1:]]}
+
+    compiled = framelift.compile(torch.compiler.wrap_numpy(of_arrays), backend=backend, fullgraph=True)
+    made: list[Any] = []
+    for fn in (compiled, of_tensors):
+        a = torch.linspace(0, 1, 6, dtype=torch.float64).reshape(2, 3).requires_grad_()
+        b = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
+        found = fn(a, b)
+        squares, (both, flat) = found["squares"], found["both"]
+        (squares.sum() + (both * both).sum() + flat.prod()).backward()
+        made.append([squares, both, flat, a.grad, b.grad])
+    torch.testing.assert_close(*made)
+
+
+def test_an_array_of_a_tensor_with_gradients_does_not_leave_the_function() -> None:
+    kept: list[Any] = []
+
+    def fn(a: Any) -> Any:
+        kept.append(a * 2)
+        return a + 1
+
+    compiled = framelift.compile(torch.compiler.wrap_numpy(fn), backend="eager")
+    with pytest.raises(RuntimeError, match="requires grad"):  # as in plain Python
+        compiled(torch.ones(2, requires_grad=True))
+    assert not kept
+
+
 @pytest.mark.parametrize(
     "fn", [lambda a: a // 0, lambda a: a % 0, lambda a: a // -1, lambda a: a**-1, lambda a: a // a]
 )

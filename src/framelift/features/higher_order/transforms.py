@@ -37,6 +37,7 @@ interpret(torchs._chunked_standard_basis_for_, torchs._construct_standard_basis_
 interpret(torchs._slice_argnums, torchs._validate_and_wrap_argnum, torchs._validate_and_wrap_argnums)
 interpret(torchs._check_unique_non_empty, torchs._safe_zero_index)
 interpret(torchs.safe_unflatten, torchs.error_if_complex)
+interpret(forward_ad.unpack_dual)  # which gives the tensor itself where nothing is differentiated forwards
 
 
 LINEARIZE = "torch.func.linearize"

@@ -459,6 +459,22 @@ class Arrays(Part):
             refuse("a tensor that can't be an array as it is")
         return Array(tensor) if fake.dim() else self.without_dimensions(tensor)
 
+    def of_wrapped(self, fake: Any) -> Any:
+        """What `torch.compiler.wrap_numpy` gives a function for a tensor: gradients go through it, and it may
+        lie on any device. Plain Python has no such arrays: this is what the function is compiled for."""
+        if not fake.requires_grad and fake.device.type == "cpu":
+            return self.of_tensor(fake)
+        if fake.layout is not torch.strided or fake.is_conj() or fake.is_neg() or fake.dtype not in OF_TORCH:
+            refuse("a tensor that can't be an array as it is")
+        made = fake.view_as(fake)
+        return Array(made) if fake.dim() else self.without_dimensions(made)
+
+    def of_result(self, array: Any) -> Any:
+        """The tensor that `wrap_numpy` gives for an array."""
+        self.refuse_reversed(array)
+        tensor = array.tensor
+        return tensor if tensor.requires_grad else tensor.detach()
+
     def as_tensor(self, array: Any) -> Any:
         """`torch.from_numpy(...)`."""
         if not self.is_array(array):

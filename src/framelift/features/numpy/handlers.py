@@ -340,9 +340,16 @@ def serve_numpy(f: TraceFrame, tensor: Any, /, *, force: Any = False) -> Any:
     if np is None or not config.trace_numpy:
         return f.world.calls.native(f, torch.Tensor.numpy, [tensor], {"force": force})
     given: Any = opened(tensor)
+    if is_wrapper(f) and type(given) is FakeTensor:
+        return f.world.feature(Arrays).of_wrapped(given)
     if opened(force) is True and type(given) is FakeTensor:
         given = torch.Tensor.resolve_neg(torch.Tensor.resolve_conj(torch.Tensor.detach(given)))
     return f.world.feature(Arrays).of_tensor(given)
+
+
+def is_wrapper(f: TraceFrame) -> bool:
+    """Whether it is `torch.compiler.wrap_numpy` that makes arrays of tensors, or tensors of arrays."""
+    return f.code.code.co_name == "<lambda>" and f.globals.get("__name__") == "torch._dynamo.external_utils"
 
 
 @serve(torch.from_numpy)
@@ -365,7 +372,10 @@ def serve_asarray(f: TraceFrame, data: Any, /, *args: Any, **kwargs: Any) -> Any
 def serve_as_tensor(f: TraceFrame, data: Any, /, *args: Any, **kwargs: Any) -> Any:
     """The result shares the memory of an array, unless it is of another type."""
     data = opened(data)
-    given = f.world.feature(Arrays).as_tensor(data) if is_array(data) else data
+    arrays = f.world.feature(Arrays)
+    if is_wrapper(f) and is_array(data) and arrays.is_array(data):
+        return arrays.of_result(data)
+    given = arrays.as_tensor(data) if is_array(data) else data
     return f.world.calls.native(f, torch.as_tensor, [given, *args], kwargs)
 
 

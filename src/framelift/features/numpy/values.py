@@ -82,6 +82,8 @@ def locked(array: Any) -> Any:
 
 def rebuild_array(r: Rebuilder, value: Any) -> str:
     """An array of the tensor's memory. Without dimensions, it is one of NumPy's numbers."""
+    if value.tensor.requires_grad or value.tensor.device.type != "cpu":
+        raise Break(breaks.UNREBUILDABLE, "an array, made by wrap_numpy, that is no array in plain Python")
     turned = r.world.feature(Arrays).reversed.get(id(value))
     if turned is not None:
         return r.variable(f"{r.constant(np.flip)}({r.expression(turned.forwards)}, {turned.dims!r})", value)
