@@ -84,11 +84,14 @@ class GraphInputs:
     def placeholder(self, source: str, is_tensor: bool = False) -> torch.fx.Node:
         """A new one, behind all others and before all calls, for what is found at a source: it is called
         after that."""
-        name = NO_NAME.sub("_", source)[:LONGEST_NAME].lower()
+        shown = NO_NAME.sub("_", source)[:LONGEST_NAME]
+        name = shown.lower()
         first = next(iter(self.graph.nodes), None)
         last = self.entries[-1].node if self.entries else None
         with self.graph.inserting_after(last) if last else self.graph.inserting_before(first):
             node = named_placeholder(self.graph, name)
+        if node.name == name:
+            node.target = shown  # as torch's graphs show it; its node has no capitals
         node.meta["grapharg"] = GraphArgument(InputSource(source), is_tensor)
         return self.body.noted(node)
 

@@ -157,7 +157,8 @@ class Writer:
             if op == "call_function":
                 line = self.call(node)
             elif op == "placeholder":
-                if node.target != node.name or node.args or node.name == "self" or node.type is not None:
+                is_own = str(node.target).lower() == node.name.lower()  # capitals are for who reads the text
+                if not is_own or node.args or node.name == "self" or node.type is not None:
                     raise Unusual
                 parameters.append(node.name)
                 continue

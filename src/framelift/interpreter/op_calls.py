@@ -69,7 +69,7 @@ HEAP_TYPE = 1 << 9
 
 
 def check_names(fn: Any, names: Any) -> None:
-    """Builtin types take no names that are no strings; functions of Python say so with what they are called."""
+    """Builtin types take no names but strings; functions of Python say so with what they are called."""
     is_builtin = type(fn) is type and not fn.__flags__ & HEAP_TYPE
     if is_builtin and not all(isinstance(name, str) for name in names):
         raise TypeError("keywords must be strings")

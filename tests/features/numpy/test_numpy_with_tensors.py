@@ -46,9 +46,9 @@ def test_the_result_is_that_of_the_program(name: str, array_first: bool) -> None
         expected = outcome(fn, given)
         if "raised" in expected or "other" in expected:
             continue  # what Python has no such operator for
-        compiled = framelift.compile(
-            lambda x, y: fn(x, y), backend="eager", fullgraph=name not in LEFT_TO_NUMPY, isolate_recompiles=True
-        )
+        whole = name not in LEFT_TO_NUMPY
+        program = lambda x, y: fn(x, y)
+        compiled = framelift.compile(program, backend="eager", fullgraph=whole, isolate_recompiles=True)
         assert outcome(compiled, given) == expected, (name, given)
 
 

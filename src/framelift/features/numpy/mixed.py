@@ -1,5 +1,5 @@
-"""Operators on a tensor and an array. Tensors have none for arrays: Python asks the array then, which computes
-with the tensor's values as an array, and has the tensor's class wrap what comes of it."""
+"""Operators on a tensor and an array. Tensors have none for arrays: Python asks the array then, which
+computes with the tensor's values as an array, and has the tensor's class wrap what comes of it."""
 
 from __future__ import annotations
 
