@@ -388,7 +388,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "internals of an object",
     ),
     "functools_and_operator::operator_calls_user_methods": ("run-time effect", "value that can't be rebuilt"),
-    "functools_and_operator::single_dispatch": ("unknown native function", "value that can't be rebuilt"),
+    "functools_and_operator::single_dispatch": ("unknown native function",),
     "functools_and_operator::single_dispatch_methods": ("unknown native function",),
     "generators::a_generator_already_executing_leaves_the_program": ("generator as the outermost frame",),
     "generators::a_generator_is_lazy": ("iterator from before", "run-time effect"),

@@ -76,7 +76,7 @@ def test_within_what_inductor_replaces_as_a_whole(fn: Any, differentiated: bool)
     torch.testing.assert_close(found, expected)
     if differentiated:
         grads = [torch.autograd.grad(result.square().sum(), given) for result in (found, expected)]
-        torch.testing.assert_close(*grads)
+        torch.testing.assert_close(*grads, atol=1e-4, rtol=1e-5)  # sums of many numbers, in another order
 
 
 def test_a_step_of_training_takes_the_learning_rate() -> None:

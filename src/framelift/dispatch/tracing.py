@@ -43,6 +43,7 @@ from framelift.core.sentinels import MISSING
 from framelift.dispatch import data_results
 from framelift.dispatch.capture import Capture, Storages, as_torchs
 from framelift.features.numpy.arrays import Arrays
+from framelift.features.subclasses import AllDisabled
 from framelift.features.warning_filters import ALWAYS, Warned
 from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
@@ -151,7 +152,7 @@ class Trace:
 
     def run(self) -> None:
         """Runs the frame as far as it goes; the hook hands the interpreter the frames that C enters."""
-        world, recorder = self.world, self.recorder
+        world, recorder, functions = self.world, self.recorder, self.world.feature(AllDisabled)
         before = _frame.set_interceptor(self.machine.enter)
         try:
             noticing = noticing_warnings(recorder.fakes, self.warn), world.feature(Arrays).noticing_errors()
@@ -162,6 +163,7 @@ class Trace:
                 world.writes.decimal_flags,
                 recorder.fakes,
                 recorder,
+                functions.lifted(),
             ):
                 self.result = _frame.untouched(self.machine.run, self.frame)
             self.disturbed = world.errors.broken is not None

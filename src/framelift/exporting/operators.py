@@ -158,9 +158,16 @@ class Lowering(torch.fx.Interpreter):
                     return self.call_once(node, called, shown, known)
             except Several:
                 return self.traced(node, known)
+        before = self.last_torch_function()
         out = self.traced(node, known)
-        TORCH_FUNCTIONS[key] = self.tracer.torch_fn_metadata
+        if self.last_torch_function() != before:  # operators on numbers are none
+            TORCH_FUNCTIONS[key] = self.tracer.torch_fn_metadata
         return out
+
+    def last_torch_function(self) -> tuple[Any, int]:
+        """What torch's mode has seen last, and how often."""
+        seen = self.tracer.torch_fn_metadata
+        return seen, self.tracer.torch_fn_counts.get(seen, 0)
 
     def traced(self, node: torch.fx.Node, known: Any) -> Any:
         """As torch does it."""

@@ -4,6 +4,8 @@ tensors of a subclass are made.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from types import FunctionType, GetSetDescriptorType, MethodWrapperType
 from typing import Any
 
@@ -79,15 +81,26 @@ def serve_exit(f: TraceFrame, context: Any, /, *raised: Any) -> Any:
 
 
 class AllDisabled(Part):
-    """How many `DisableTorchFunction` the program is in."""
+    """How many `DisableTorchFunction` the program is in. One around the call, which every entry guards, is
+    lifted while tracing: torch's Python would not ask the recorder."""
 
-    open = 0
+    def start(self) -> None:
+        self.open = int(torch._C._is_torch_function_all_disabled())
+
+    @contextlib.contextmanager
+    def lifted(self) -> Iterator[None]:
+        if not self.open:
+            yield
+            return
+        if self.world.recorder.modes.active:
+            raise Break(breaks.TORCH_STATE, "DisableTorchFunction within a torch function mode")
+        with torch._C._EnableTorchFunction():
+            yield
 
 
 @serve(torch._C._is_torch_function_all_disabled)
 def serve_all_disabled(f: TraceFrame, /) -> Any:
-    """Around the call it is guarded by every entry."""
-    return f.world.feature(AllDisabled).open > 0 or torch._C._is_torch_function_all_disabled()
+    return f.world.feature(AllDisabled).open > 0
 
 
 # ---- tensors of a subclass that are made

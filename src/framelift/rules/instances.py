@@ -153,20 +153,49 @@ def materialize_reference(world: TraceWorld, value: weakref.ref[Any], seen: Seen
     return value
 
 
-def idle(reference: Any) -> None:
-    """Stands in a trace for what is called when an object has gone."""
-
-
 class Callbacks(Part):
-    """What is called when that is gone to which a reference of the trace's refers. Only the reference that
-    the region makes calls it."""
+    """What is called when that is gone to which a reference of the trace's refers: while the program runs, as
+    a part of it. What lives on is called by the reference that the region makes."""
 
     def start(self) -> None:
         self.of: dict[int, Any] = {}
 
+        def gone(reference: Any) -> None:
+            references = sys.getrefcount(reference)
+            self.call(reference, references > HELD_BY_TRACE)
+
+        self.gone = gone
+        """What stands in the trace for all of them."""
+
     def keep(self, reference: Any, callback: Any) -> Any:
         self.of[id(reference)] = callback
         return self.world.created.keep(reference)
+
+    def call(self, reference: Any, is_held: bool) -> None:
+        """A reference that the program has let go of calls nobody."""
+        world = self.__dict__.get("world")  # which a released trace has no more
+        if world is None or not world.lifetimes.runs_finalisers:
+            return
+        callback = self.of.pop(id(reference), None)
+        if is_held and callback is not None:
+            world.lifetimes.run_finaliser(lambda: world.calls.invoke(callback, reference), "a callback")
+
+
+def held_by_trace() -> int:
+    """How many references there are to a weak reference, in what it calls, if only a trace keeps it."""
+    counts = []
+
+    def gone(reference: Any) -> None:
+        references = sys.getrefcount(reference)
+        counts.append(references)
+
+    referent = Callbacks.__new__(Callbacks)
+    kept = {0: weakref.ref(referent, gone)}
+    del referent
+    return counts[0] if kept else 0
+
+
+HELD_BY_TRACE = held_by_trace()
 
 
 def rebuild_weak_reference(r: Rebuilder, value: weakref.ref[Any]) -> str:

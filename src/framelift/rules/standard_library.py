@@ -36,9 +36,9 @@ from framelift.graph.effects import DATA
 from framelift.interpreter.calls import call
 from framelift.interpreter.pending import opened
 from framelift.rules.constants import guard_local_time
-from framelift.rules.instances import Callbacks, idle
+from framelift.rules.instances import Callbacks
 from framelift.rules.torch_state import asked
-from framelift.trace.callable_rules import serve
+from framelift.trace.callable_rules import Looks, serve
 from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.shadows import DELETED
 
@@ -107,18 +107,36 @@ def serve_function(
     return made
 
 
+def referent(f: TraceFrame, obj: Any) -> Any:
+    """As C makes a weak reference to it."""
+    shown = f.world.materialize.shallow(obj)
+    f.world.lifetimes.watches_tensors |= type(shown) is FakeTensor
+    return shown
+
+
 @serve(weakref.ref)
 def serve_weak_reference(f: TraceFrame, obj: Any, callback: Any = None, /) -> Any:
-    shown, callback = f.world.materialize.shallow(obj), opened(callback)
+    shown, callback = referent(f, obj), opened(callback)
     if callback is None:
         return f.world.created.keep(weakref.ref(shown))
-    return f.world.feature(Callbacks).keep(weakref.ref(shown, idle), callback)
+    callbacks = f.world.feature(Callbacks)
+    return callbacks.keep(weakref.ref(shown, callbacks.gone), callback)
 
 
 @serve(weakref.KeyedRef)
 def serve_keyed_reference(f: TraceFrame, obj: Any, callback: Any, key: Any) -> Any:
-    made = weakref.KeyedRef(f.world.materialize.shallow(obj), idle, key)
-    return f.world.feature(Callbacks).keep(made, opened(callback))
+    callbacks = f.world.feature(Callbacks)
+    made = weakref.KeyedRef(referent(f, obj), callbacks.gone, key)
+    return callbacks.keep(made, opened(callback))
+
+
+@serve(vars(weakref)["_remove_dead_weakref"], looks=Looks.DEEP, why="lets go of an entry")
+def serve_remove_dead(f: TraceFrame, dictionary: Any, key: Any, /) -> Any:
+    containers = f.world.containers
+    if containers.contains(dictionary, key):
+        reference = opened(containers.load(dictionary, key))
+        if f.world.calls.invoke(reference) is None:
+            containers.delete(dictionary, key)
 
 
 @serve(contextvars.ContextVar.get)

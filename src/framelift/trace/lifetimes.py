@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from framelift.graph.op_memory import ATOMS
 from framelift.guards.kinds import Access
 from framelift.interpreter.lookups import RELIED_ON, has_finaliser, is_watched, leave_unwatched
 from framelift.interpreter.pending import Pending, unchanged
+from framelift.interpreter.points import chain
 from framelift.trace.part import Part
 from framelift.trace.scopes import contents_of
 from framelift.trace.shadows import change_of, own_dictionary
@@ -36,6 +37,8 @@ class Lifetimes(Part):
     def start(self) -> None:
         self.dropped: list[Any] = []
         """Objects from outside with finalisers that variables have let go of."""
+        self.watches_tensors = False
+        """Whether the program has made a weak reference to a tensor."""
 
     @property
     def runs_finalisers(self) -> bool:
@@ -45,12 +48,16 @@ class Lifetimes(Part):
         return machine is not None and machine.__dict__.get("frame") is not None
 
     def finalise(self, generator: Any) -> None:
+        self.run_finaliser(generator.close, "the end of a generator")
+
+    def run_finaliser(self, run: Callable[[], Any], what: str) -> None:
+        """Runs code of the program's that nobody has called, when an object is gone."""
         try:
-            generator.close()
+            run()
         except BaseException as error:
             self.world.errors.lost = True  # from here an exception goes nowhere
             self.world.errors.broken = self.world.errors.broken or Break(
-                breaks.EFFECT, f"{type(error).__name__} in the end of a generator"
+                breaks.EFFECT, f"{type(error).__name__} in {what}"
             )
 
     def dropping(self, value: Any) -> None:
@@ -126,9 +133,16 @@ class Lifetimes(Part):
             gone += [item for item in items_of(outside) if id(item) not in now]
         return not all(map(holds_nothing, gone))
 
+    def is_held(self, value: Any) -> bool:
+        """Whether a variable holds it, or a function that computes with it."""
+        frames = chain(self.world.machine.frame)
+        return any(item is value for frame in frames for item in (*frame.fast, *frame.stack))
+
     def may_be_missed(self, value: Any, stack: list[Any]) -> bool:
         """Whether a weak reference may be left to it, or a part that is in its memory. What would have to be
         made again is not worth it."""
+        if self.watches_tensors:
+            return True
         if type(value) is Pending:
             kind = type(value.value)
             return is_watched(kind) or issubclass(kind, RELIED_ON) or has_finaliser(value.value)

@@ -515,7 +515,10 @@ def call_reference(world: TraceWorld, reference: Any, args: list[Any], kwargs: d
     """What it refers to, unless the program may have let go of that meanwhile, so that it is no more."""
     source = world.inputs.source_of(reference)
     if source is None or args or kwargs:
-        return native(reference, *args, **kwargs)
+        found = native(reference, *args, **kwargs)
+        if type(found) is FakeTensor and not world.lifetimes.is_held(found):
+            refuse(breaks.OPAQUE_OBJECT, "a weak reference to a tensor that may be gone")  # graphs keep fakes
+        return found
     resumed = world.frame.function is not None and origin_of(world.frame.function.__code__) is not None
     if resumed or world.lifetimes.may_have_dropped():
         refuse(breaks.OPAQUE_OBJECT, "a weak reference, after changes that may have ended it")

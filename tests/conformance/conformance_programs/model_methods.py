@@ -828,7 +828,7 @@ def _together(row: Row, origin: str) -> str:
 ADDRESS = "address of an abstract value"
 BREAKING = {
     "model_methods::hash_and_eq_of_a_builtin": (ADDRESS, "opaque object"),
-    "model_methods::unhashable_of_a_builtin": (ADDRESS, "opaque object", "attribute that can't be set"),
+    "model_methods::unhashable_of_a_builtin": (ADDRESS, "opaque object"),
     "model_methods::methods_made_inside_equal": ADDRESS,
     "model_methods::methods_given_equal": ADDRESS,
     "model_methods::methods_of_a_local_class": (ADDRESS, "value that can't be rebuilt"),

@@ -512,14 +512,13 @@ def shuffled_by_numpy(x):
 WRITTEN = np.ones(3, dtype=np.float32)
 
 
-@program(breaks.NUMPY.name)
+@program()
 def after_a_write_to_an_array(x):
-    """The number can't be an input beside the array, and is not drawn twice for that."""
     WRITTEN[0] = 3.0
     return x * random.random(), STREAM.randint(1, 6)
 
 
-@program(breaks.NUMPY.name)
+@program()
 def by_numpy_after_a_write_to_an_array(x):
     WRITTEN[1] = 2.0
     return x * np.random.rand()
