@@ -75,3 +75,24 @@ def test_an_empty_one_has_no_item() -> None:
             return x * 2, str(error)
 
     check(fn, torch.ones(3))
+
+
+def factory() -> list[int]:
+    return [1]
+
+
+def test_a_factory_that_is_set_later() -> None:
+    def program(x):
+        found: Any = defaultdict(None, {0: x})
+        found.default_factory = factory
+        found[3].append(2)
+        found.default_factory = list
+        found[4].append(x)
+        found.default_factory = None
+        try:
+            found[5]
+        except KeyError as error:
+            return found, error.args, x + 1
+        raise AssertionError
+
+    check(program, torch.ones(2), calls=2)

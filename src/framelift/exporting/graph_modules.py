@@ -133,6 +133,7 @@ class ModuleMaker:
             return self.attribute(self.constant_name(each), value)
         if id(value) in self.leaf_of:
             node = self.leaves[self.leaf_of[id(value)]]
+            node.meta["tensor_dict"] = dict(vars(value))
             if is_converted(value):
                 plain: Any = torch.Tensor
                 return self.graph.call_method("as_subclass", (node, plain))

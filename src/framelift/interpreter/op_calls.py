@@ -58,9 +58,21 @@ def call_unpacked(f: Frame, flags: int, called: int) -> Frame | None:
             )
         # an iterator has now given what it had: whoever does the call again must find that
         star = stack[at] = tuple(f.world.containers.elements(star))
+    if kwargs:
+        check_names(fn, kwargs)
     result = call(f, fn, list(star), dict(kwargs) if kwargs else None)
     del stack[at - 2 :]
     return push_result(f, result)
+
+
+HEAP_TYPE = 1 << 9
+
+
+def check_names(fn: Any, names: Any) -> None:
+    """Builtin types take no names but strings; functions of Python say so with what they are called."""
+    is_builtin = type(fn) is type and not fn.__flags__ & HEAP_TYPE
+    if is_builtin and not all(isinstance(name, str) for name in names):
+        raise TypeError("keywords must be strings")
 
 
 def push_result(f: Frame, result: Any) -> Frame | None:

@@ -54,7 +54,7 @@ def UNARY_INVERT(f: Frame, _: Any) -> None:
 
 
 def UNARY_NOT(f: Frame, _: Any) -> None:
-    f.stack[-1] = not f.world.operators.truth(f.stack[-1])
+    f.stack[-1] = f.world.operators.negated(f.stack[-1])
 
 
 def COMPARE_OP(f: Frame, symbol: str) -> None:
@@ -84,7 +84,8 @@ def IS_OP(f: Frame, negated: int) -> None:
 
 def CONTAINS_OP(f: Frame, negated: int) -> None:
     stack = f.stack
-    stack[-2] = f.world.containers.contains(stack[-1], stack[-2]) is not bool(negated)
+    found = f.world.containers.contains(stack[-1], stack[-2])
+    stack[-2] = f.world.operators.negated(found) if negated else found
     stack.pop()
 
 

@@ -158,6 +158,9 @@ class PlainOperators:
     def truth(self, value: Any) -> bool:
         return native(bool, value)
 
+    def negated(self, value: Any) -> bool:
+        return not self.truth(value)
+
     def is_instance(self, value: Any, cls: Any) -> bool:
         return native(isinstance, value, cls)
 

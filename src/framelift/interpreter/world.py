@@ -103,7 +103,9 @@ class Containers(Protocol):
     def load(self, container: Any, key: Any) -> Any: ...
     def store(self, container: Any, key: Any, value: Any) -> None: ...
     def delete(self, container: Any, key: Any) -> None: ...
-    def contains(self, container: Any, value: Any) -> bool: ...
+    def contains(self, container: Any, value: Any) -> Any:
+        """The operator `in`."""
+
     def append(self, target: Any, value: Any) -> None:
         """What a comprehension does to a list."""
 
@@ -130,6 +132,9 @@ class Operators(Protocol):
         """The same on operands that may have to be opened."""
 
     def truth(self, value: Any) -> bool: ...
+    def negated(self, value: Any) -> Any:
+        """What `not` gives."""
+
     def is_instance(self, value: Any, cls: Any) -> bool: ...
 
 

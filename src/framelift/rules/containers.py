@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-import ctypes
+import functools
 import gc
 import itertools
 import operator
@@ -20,6 +20,7 @@ from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.pending import Pending
 from framelift.regions.rebuild import write_state
+from framelift.rules.set_tables import REMOVED, Step, alike, slots, steps_to, ways_to_fill
 from framelift.trace.materialize import Seen
 from framelift.trace.shadows import DELETED, FACTORY, Shadow, namespace_changes, wrap_container
 from framelift.trace.type_rules import Calls, Facets, MaterializeValue, Rebuilder, rule_of_type, type_rule
@@ -240,15 +241,31 @@ def shadow_set(world: TraceWorld, value: Any, source: Source, cls: type) -> tupl
     for item in items:
         world.identity.check_hash(item)
     held = [world.inputs.fixed(item, source) for item in items]
-    # a copy of the table is most likely to have its order
-    table = set().union(value) if all(map(operator.is_, held, items)) else set(held)
-    shadow = base.__new__(cls, table)
-    if base is set:
-        set.update(shadow, table)
+    ways = ways_to_copy(value, base, held)
+    shadow, ordered = alike(value, held, functools.partial(set_of, cls, base), ways)
     world.set_order.sources[id(shadow)] = source
-    if not all(map(operator.is_, base.__iter__(shadow), held)):
+    if not ordered:
         world.set_order.disordered.add(id(shadow))
     return shadow, held
+
+
+def ways_to_copy(value: Any, base: Any, held: list[Any]) -> Iterator[list[Step]]:
+    """What a set like another one may be made of. A copy of the table is most likely to have its order."""
+    if all(map(operator.is_, base.__iter__(value), held)):
+        yield [(lambda _: set().union(value), held)]
+    if REMOVED not in (places := slots(value)):
+        yield from (way for way in ways_to_fill(held, places) if base is set or len(way) == 1)
+    yield [(list, held)]
+
+
+def set_of(cls: type, base: Any, steps: list[Step]) -> Any:
+    (first, part), *others = steps
+    made = base.__new__(cls, first(part))
+    if base is set:
+        set.update(made, first(part))
+        for form, part in others:
+            set.update(made, form(part))
+    return made
 
 
 def set_changes(made: Shadow) -> Calls:
@@ -297,50 +314,16 @@ def rebuild_frozenset(r: Rebuilder, value: frozenset[Any]) -> str:
 
 def fill_set(r: Rebuilder, name: str, value: set[Any]) -> None:
     """The order of a set depends on how it came about: the new one must have it, and go on having it."""
-    items = list(with_gaps(value))
-    gaps = [item for item in items if item not in value]
-    for parts in ways_to_fill(items):
-        made: set[Any] = set()
-        for form, part in parts:
-            made.update(form(part))
-        for gap in gaps:
-            made.discard(gap)
-        if slots(made) == slots(value):
-            for form, part in parts:
-                listed = f"[{r.listed(part)}]"
-                r.say(f"{name}.update({listed if form is list else f'{r.constant(form)}({listed})'})")
-            for gap in gaps:
-                r.say(f"{name}.discard({gap})")
-            return
-    raise Break(breaks.SET_ORDER, "a result of the function", culprit=value)
+    found = steps_to(value)
+    if found is None:
+        raise Break(breaks.SET_ORDER, "a result of the function", culprit=value)
+    steps, gaps = found
+    for form, part in steps:
+        listed = f"[{r.listed(part)}]"
+        r.say(f"{name}.update({listed if form is list else f'{r.constant(form)}({listed})'})")
+    for gap in gaps:
+        r.say(f"{name}.discard({gap})")
 
-
-def ways_to_fill(items: list[Any]) -> Iterator[list[tuple[Any, list[Any]]]]:
-    """What to update a set with, and in which form: there is room in advance for what is in a table, even if
-    it is there already, as after a union."""
-    yield [(list, items)]
-    yield [(dict.fromkeys, items)]
-    for n in range(1, len(items) + 1):
-        yield [(list, items), (set, items[:n])]
-
-
-def slots(table: set[Any]) -> list[int | None]:
-    """What a set has where: addresses of elements, of `REMOVED`, or nothing."""
-    _, _, mask, first = (ctypes.c_ssize_t * 4).from_address(id(table) + object.__basicsize__)
-    return (ctypes.c_void_p * (2 * mask + 2)).from_address(first)[::2]
-
-
-def with_gaps(table: set[Any]) -> Iterator[Any]:
-    """The elements, and numbers that go where an element has been."""
-    found, places = iter(table), slots(table)
-    for n, address in enumerate(places):
-        if address is not None:
-            yield n + (len(places) << 40) if address == REMOVED else next(found)
-
-
-_once = {1}
-_once.discard(1)
-REMOVED = slots(_once)[1]
 
 container_rule(set, shadow_set, rebuild_set, set_changes, fillable=True)
 container_rule(frozenset, shadow_set, rebuild_frozenset)

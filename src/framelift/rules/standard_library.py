@@ -200,24 +200,53 @@ def serve_type_hints(
     """The hints of an ordinary outside function are a fact about it; texts among them name other facts."""
     fn: Any = opened(obj)
     given = [opened(value) for value in (globalns, localns)]
-    is_fact = type(fn) is types.FunctionType and f.world.functions.fixed_signature(fn)
-    if not is_fact or given != [None, None]:
+    is_function = type(fn) is types.FunctionType and given == [None, None]
+    about = fn
+    if is_function and f.world.created.has(fn) and "__wrapped__" not in vars(fn):
+        found = opened(f.world.attributes.load(fn, "__annotations__"))
+        hints = {name: opened(hint) for name, hint in found.items()}
+        about = types.SimpleNamespace(__annotations__=hints, __globals__=fn.__globals__)
+    elif not is_function or not f.world.functions.fixed_signature(fn):
         raise Break(breaks.UNKNOWN_NATIVE, "typing.get_type_hints of no ordinary function")
-    for hint in fn.__annotations__.values():
+    for hint in about.__annotations__.values():
         if isinstance(hint, str):
             guard_names(f, fn, ast.parse(hint, mode="eval"))
-    return typing.get_type_hints(fn, include_extras=opened(include_extras))
+    return typing.get_type_hints(about, include_extras=opened(include_extras))
 
 
 def guard_names(f: TraceFrame, fn: types.FunctionType, hint: ast.AST) -> None:
     """What the names in a hint stand for."""
     for part in ast.walk(hint):
-        if isinstance(part, ast.Name) and part.id in fn.__globals__:
-            opened(f.world.scopes.load(fn.__globals__, part.id))
-        elif isinstance(part, ast.Name) and part.id not in vars(builtins):
-            raise Break(breaks.UNKNOWN_NATIVE, f"typing.get_type_hints with {part.id}, which is unknown")
-        elif isinstance(part, (ast.Attribute, ast.Call)):
+        if isinstance(part, (ast.Name, ast.Attribute)):
+            named(f, fn, part)
+        elif isinstance(part, ast.Call):
             raise Break(breaks.UNKNOWN_NATIVE, f"typing.get_type_hints with {ast.unparse(part)}")
+
+
+def named(f: TraceFrame, fn: types.FunctionType, part: ast.AST) -> Any:
+    """What a name, or an attribute of something with a name, stands for."""
+    if isinstance(part, ast.Attribute):
+        return opened(f.world.attributes.load(named(f, fn, part.value), part.attr))
+    if isinstance(part, ast.Name) and part.id in fn.__globals__:
+        return opened(f.world.scopes.load(fn.__globals__, part.id))
+    if isinstance(part, ast.Name) and part.id in vars(builtins):
+        return vars(builtins)[part.id]
+    raise Break(breaks.UNKNOWN_NATIVE, f"typing.get_type_hints with {ast.unparse(part)}, which is unknown")
+
+
+def serve_type_parameter(cls: Any) -> None:
+    @serve(cls)
+    def served(f: TraceFrame, /, *args: Any, **kwargs: Any) -> Any:
+        """The library asks whose code calls it, to know in which module it is."""
+        given = [f.world.materialize.for_c(value) for value in args]
+        named = {name: f.world.materialize.for_c(value) for name, value in kwargs.items()}
+        made = _frame.native(cls, *given, **named)
+        made.__module__ = f.globals.get("__name__", "__main__")
+        return f.world.created.keep(made)
+
+
+for _kind in (typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple, typing.NewType):
+    serve_type_parameter(_kind)
 
 
 @serve(sys.getrecursionlimit)
@@ -272,6 +301,23 @@ def serve_cast(f: TraceFrame, /, typ: Any, val: Any) -> Any:
 @serve(typing.assert_type)
 def serve_assert_type(f: TraceFrame, val: Any, typ: Any, /) -> Any:
     return val
+
+
+@serve(logging.getLogger)
+def serve_get_logger(f: TraceFrame, /, name: Any = None) -> Any:
+    return interpreted(f, known_logger, [name], None)
+
+
+def known_logger(name: Any = None) -> Any:
+    """`logging.getLogger` of a logger that there is. To make one is an effect."""
+    if not name or name == logging.root.name:
+        return logging.root
+    manager = logging.Logger.manager
+    found = manager.loggerDict.get(name)
+    return found if isinstance(found, logging.Logger) else manager.getLogger(name)
+
+
+_frame.set_decision(known_logger.__code__, _frame.SKIP, _frame.INTERPRET)
 
 
 @serve(logging.Logger.isEnabledFor)

@@ -38,6 +38,8 @@ class AttributeWrites(Part):
             found = self.world.classes.attribute(cls, name)
             if issubclass(cls, type) or type(found) is GetSetDescriptorType:
                 value = self.world.materialize.for_c(value)  # C takes it: a function's name must be a string
+            elif type(found) is MemberDescriptorType and found.__objclass__.__flags__ & IMMUTABLE_TYPE:
+                value = opened(value)  # C uses what its own types hold: a factory, a cause
             elif type(found) is property:
                 self.world.classes.accessor(found, "fset", cls)
             return native(setattr, obj, name, value)

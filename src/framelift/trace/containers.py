@@ -16,6 +16,7 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
+from framelift.graph.arithmetic import NUMBERS
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.lookups import is_ours
 from framelift.interpreter.pending import Pending, opened
@@ -155,7 +156,8 @@ class Containers(Part):
             return
         native(operator.delitem, self.world.materialize.shallow(container), self.index(container, key))
 
-    def contains(self, container: Any, value: Any) -> bool:
+    def contains(self, container: Any, value: Any) -> Any:
+        """The operator `in`. What a tensor holds is a number that only the data decides."""
         value = opened(value)
         if type(container) is Pending:
             found = self.peek(container, value)
@@ -167,6 +169,10 @@ class Containers(Part):
             own = self.world.overrides.ask_own(container, "__contains__", value)
             if own is not MISSING:
                 return self.world.operators.truth(own)
+            if type(value) in NUMBERS or type(value) is FakeTensor:
+                equal = self.world.operators.apply(operator.eq, value, container)
+                anywhere = self.world.recorder.call(torch.Tensor.any, (equal,), {})
+                return self.world.recorder.call(torch.Tensor.item, (anywhere,), {})
         if cls in MAPPINGS and type(value) in KEYS:
             return native(operator.contains, container, value)  # a key's `__eq__` may be the program's
         if cls is types.MappingProxyType:

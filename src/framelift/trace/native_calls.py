@@ -210,6 +210,8 @@ class NativeCalls(Part):
         rule = rule_of(fn)
         if rule.refused is not None:
             refuse(rule.refused, rule.why)
+        if kwargs and not all(isinstance(name, str) for name in kwargs):
+            refuse(breaks.UNKNOWN_NATIVE, "names of arguments that are no strings")
         if rule.makes_by_new:
             return self.made_by_new(fn, args, kwargs)
         return self.permitted(fn, rule, args, kwargs)

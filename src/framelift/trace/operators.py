@@ -20,6 +20,7 @@ from framelift.core.breaks import DATA_DEPENDENT_VALUE, Break
 from framelift.core.sentinels import MISSING
 from framelift.graph import arithmetic, numbers_of_data
 from framelift.graph.arithmetic import NUMBERS
+from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, data_dependence, settled, simplest
 from framelift.guards.kinds import Access, Check
 from framelift.interpreter.op_operators import IN_PLACE, METHODS
@@ -300,6 +301,13 @@ class Operators(Part):
         if given is not MISSING:
             return self.truth_of_symbol(given) if type(given) in SYMBOLIC else bool(given)
         return native(bool, self.world.materialize.shallow(value))
+
+    def negated(self, value: Any) -> Any:
+        """`not value`: of a number that only the data decides it is one too."""
+        if type(value) in SYMBOLIC and symbolic_shapes.free_unbacked_symbols(value):
+            with torch._C.DisableTorchFunction():
+                return torch.sym_not(value if type(value) is torch.SymBool else value != 0)
+        return not self.truth(value)
 
     def truth_of_tensor(self, value: FakeTensor) -> bool:
         try:

@@ -417,3 +417,16 @@ def a_mapping_that_has_a_keyword_twice():
         return kwargs
 
     return f(a=1, **Twice())
+
+
+def names_that_are_no_strings():
+    def pack(**kwargs):
+        return kwargs
+
+    names = {1: 2}
+    return [
+        error_of(lambda: pack(**names)),
+        error_of(lambda: dict(**names)),
+        error_of(lambda: int(**names)),
+        error_of(lambda: {}.update(**names)),
+    ]

@@ -25,6 +25,7 @@ from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING, NULL
+from framelift.features.numpy import mixed
 from framelift.features.numpy.dummies import (
     as_real,
     asking,
@@ -311,6 +312,8 @@ class Arrays(Part):
     def operate(self, fn: Any, operands: tuple[Any, ...]) -> Any:
         name = getattr(fn, "__name__", "operator")
         if any(type(operand) is FakeTensor for operand in operands):
+            if any(is_array(operand) and self.is_array(operand) for operand in operands):
+                return mixed.operate(self, fn, operands)
             # to tensors a number of NumPy's is what Python's is
             plain = tuple(self.plain_number(x) if is_array(x) else x for x in operands)
             return self.world.operators.apply(fn, *plain)
