@@ -6,6 +6,7 @@ A buffer that is assigned is part of the artifact's state: the graph copies the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +14,10 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.exporting.signatures import PLAIN, Call
+from framelift.features.warning_filters import warn_above, warn_at
 from framelift.guards.sources import Source
 from framelift.interpreter.pending import Pending
+from framelift.trace.runtime_calls import RuntimeCalls
 from framelift.trace.shadows import DELETED, Change
 from framelift.trace.world import TraceWorld
 from framelift.trace.writes import Writes
@@ -53,7 +56,7 @@ def sorted_out(call: Call, world: TraceWorld, writes: Writes) -> tuple[list[Assi
                 assigned.append(found)
             else:
                 effects.append(found)
-    for view, changes in writes.attributes:
+    for view, changes in (*writes.attributes, *writes.classes):
         for name, value in changes:
             if not stays(view.outside, name, value):
                 effects.append(f"{shown(call, view.source)}.{name}")
@@ -61,7 +64,23 @@ def sorted_out(call: Call, world: TraceWorld, writes: Writes) -> tuple[list[Assi
         effects += [f"the global {name}" for name, value in changes if not stays(view.outside, name, value)]
     effects += ["a variable of an enclosing function"] * bool(writes.cells)
     effects += ["the flags of decimal's context"] * bool(writes.signals)
+    effects += [f"the iterator {shown(call, each.source)}" for each, _ in writes.advances]
+    effects += [f"the context variable {variable.name}" for variable, _ in writes.variables]
+    effects += [f"hooks of a tensor ({each.method})" for each in writes.calls]
+    effects += [f"what {getattr(each.fn, '__name__', each.fn)} is told" for each in writes.reports]
+    effects += generators_changed(world.runtime_calls)
     return assigned, effects
+
+
+QUIET: tuple[Any, ...] = (torch.clone, torch.get_rng_state, torch.Generator.get_state)
+
+
+def generators_changed(calls: RuntimeCalls) -> Iterator[str]:
+    """What is done to generators of random numbers that others draw from as well. Warnings are no change."""
+    for each in calls.made:
+        drawn = each.fn not in (*QUIET, warn_at, warn_above) and not isinstance(each.fn, type)
+        if drawn and not each.pure and not any(id(given) in calls.made_inside for given in each.args):
+            yield f"the state of a generator of random numbers ({each.fn.__name__})"
 
 
 def stays(outside: Any, name: str, value: Any) -> bool:

@@ -85,6 +85,8 @@ class CapturedProgram:
     facts: list[Fact]
     """What it relies on of sizes and numbers, over `reads`."""
     reads: list[Read]
+    asked: dict[int, frozenset[str]] = field(default_factory=dict)
+    """id of a tensor -> what the program has asked of it, as `dtype`."""
     symbol_values: list[Any] = field(default_factory=list)
     """The tensors and numbers that the reads are of."""
     symbol_sources: list[Source] = field(default_factory=list)
@@ -171,6 +173,7 @@ def run_once(
         builder.failing.is_refused = lambda: False
         builder.keeps_conditions = True  # `torch.cond` of one stays what it is
         builder.computes_numbers = True  # there is no region
+        builder.inputs.asked = {}
         trace.run()
         if trace.ended_by is not None:
             preparation = trace.world.frame.preparation
@@ -220,6 +223,7 @@ def finish(call: Call, trace: Trace, switches: TorchState) -> CapturedProgram:
         guards=guards,
         facts=[],
         reads=[],
+        asked={key: frozenset(names) for key, names in (builder.inputs.asked or {}).items()},
     )
     symbols = builder.symbols
     if symbols is not None:

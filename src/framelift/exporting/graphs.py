@@ -23,6 +23,7 @@ from framelift.exporting.input_checks import Checks, add_operators_facts, call_f
 from framelift.exporting.program import check_effects, check_shapes
 from framelift.exporting.shapes import DeclaredDynamism, declared
 from framelift.exporting.signatures import Call, call_of, check_target
+from framelift.exporting.traced_contexts import enter_when_traced, left_as_found
 from framelift.graph import symbols
 from framelift.guards.guard import Guard
 from framelift.guards.program import in_words
@@ -173,6 +174,7 @@ def with_operators(
     """The same module with torch's operators; what these rely on is checked too."""
     codegen = module.graph._codegen
     assert isinstance(codegen, _PyTreeCodeGen)
+    enter_when_traced(module)
 
     def run(*leaves: Any) -> Any:
         interpreter = torch.fx.Interpreter(module)
@@ -181,7 +183,7 @@ def with_operators(
 
     leaves = [call.stand_ins.of(leaf, "an argument") for leaf in call.leaves]
     # sizes that happen to be the same are symbols of their own, as in the capture
-    with unset_fake_temporarily(), SETTINGS.patch(use_duck_shape=False):
+    with unset_fake_temporarily(), SETTINGS.patch(use_duck_shape=False), left_as_found():
         traced = make_fx(
             run,
             decomposition_table=decompositions,

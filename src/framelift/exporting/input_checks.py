@@ -18,6 +18,7 @@ import torch
 import torch.fx
 from torch.fx.experimental.symbolic_shapes import SYMPY_INTERP
 
+from framelift.exporting.argument_checks import OF_TYPE
 from framelift.exporting.capture import CapturedProgram
 from framelift.exporting.shapes import DeclaredDynamism
 from framelift.exporting.signatures import PLAIN, Call
@@ -99,6 +100,11 @@ class Checks:
     def rank(self, leaf: int) -> None:
         rank = self.call.leaves[leaf].dim()
         self.equal(self.of_leaf(leaf, "dim"), rank, f"{self.path(leaf)}.dim() == {rank}")
+
+    def dtype(self, leaf: int) -> None:
+        dtype = self.call.leaves[leaf].dtype
+        found = self.graph.call_function(getattr, (self.leaves[leaf], "dtype"))
+        self.equal(found, dtype, f"{self.path(leaf)}.dtype == {dtype}")
 
     def fact(self, text: str, names: dict[str, Any], shown: str) -> None:
         """`names` are the nodes and numbers that the names of the text stand for."""
@@ -201,6 +207,8 @@ def checks_of_program(
             checks.rank(n)
             for dim in fixed_dims(leaf, dynamism, fakes.get(id(leaf))):
                 checks.size(n, dim, leaf.shape[dim])
+            if program.asked.get(id(leaf), frozenset()) & OF_TYPE:
+                checks.dtype(n)
         elif isinstance(leaf, PLAIN) and call.sources[n] not in dynamism.number_paths:
             checks.equal(checks.leaves[n], leaf, f"{call.paths[n]} == {leaf!r}")
     relied_on = set(needed(program.facts, program.reads))

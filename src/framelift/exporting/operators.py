@@ -63,6 +63,9 @@ TURNING = ("rename_", "set_data", "squeeze_", "swapaxes_", "swapdims_", "t_", "t
 LAID_OUT_ANEW = frozenset((*CHANGING, *TURNING, "untyped_storage"))
 """Calls after which a tensor has another layout than it had: what the capture knows of it is how it ended."""
 
+WITH_HISTORY = frozenset({torch.autograd.grad, torch.autograd.backward, "backward"})
+"""Calls that go through what autograd has noted of others, which have to be made for that."""
+
 
 TORCH_FUNCTIONS: dict[Any, Any] = {}
 """Which function torch's modes see of a call: those of `operator` become methods of tensors, by what is left
@@ -320,7 +323,7 @@ def lowered_when_traced(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Has a module, of which `torch.export` interprets the graph, do that by a `Lowering`."""
     inner = module.graph
     for node in inner.nodes:
-        if getattr(node.target, "__name__", node.target) in LAID_OUT_ANEW or switches_autocast_on(node):
+        if getattr(node.target, "__name__", node.target) in LAID_OUT_ANEW or node.target in WITH_HISTORY:
             return module
     outer = torch.fx.Graph()
     before = [node for node in inner.nodes if node.op == "placeholder" or is_tensor_attribute(module, node)]
@@ -335,12 +338,6 @@ def lowered_when_traced(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     outer.set_codegen(inner._codegen)
     vars(module)["_graph"], outer.owning_module = outer, module
     return module
-
-
-def switches_autocast_on(node: torch.fx.Node) -> bool:
-    """Whether what follows has other types than it has to torch's tracer, which switches nothing."""
-    is_switch = node.target is torch.amp.autocast_mode._enter_autocast
-    return is_switch and (len(node.args) < 3 or node.args[2] is not False)
 
 
 def without_notes(error: Exception) -> Exception:

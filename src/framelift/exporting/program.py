@@ -13,12 +13,15 @@ from torch.fx import _lazy_graph_module
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from framelift.core.errors import Unsupported, UserError
+from framelift.exporting.argument_checks import add_checks, checks_of_arguments
 from framelift.exporting.capture import CapturedProgram, capture_program
 from framelift.exporting.graph_modules import program_module, sizes_module
 from framelift.exporting.module_calls import ModuleCalls
 from framelift.exporting.operators import lowered_when_traced, without_notes
+from framelift.exporting.refusals import refuse
 from framelift.exporting.shapes import DeclaredSizesError, declared, in_short, violation
 from framelift.exporting.signatures import Call, call_of
+from framelift.exporting.traced_contexts import enter_when_traced, left_as_found
 
 TorchsUserError: type[Exception] = torch.export._trace.UserError
 """What torch.export raises when a declaration of sizes does not fit the program."""
@@ -42,9 +45,12 @@ def export_program(
     with calls.marked():
         program = capture_program(call, dynamism, strict)
     check_effects(call, program, strict)
+    refuse(call, program)
     module = program_module(call, program)
     call.stand_ins.give_back(module)
+    enter_when_traced(module)
     made = calls.collect(lowered(call, lowered_when_traced(module), spec, dynamic_shapes))
+    add_checks(made, checks_of_arguments(call, program, dynamism))
     if call.root is not None:  # by all their names, of which the graph may use one
         made.state_dict.update(call.root.state_dict(keep_vars=True) | made.state_dict)
     return made
@@ -83,7 +89,7 @@ def lowered(
     """What `torch.export` makes of the module: the same with torch's operators, and with its signature."""
     shapes: Any = dynamic_shapes if isinstance(dynamic_shapes, torch.export.AdditionalInputs) else spec
     try:
-        with AS_ASKED_FOR(True):  # Python code is made of those graphs only that are run
+        with AS_ASKED_FOR(True), left_as_found():  # Python code is made of those graphs only that are run
             return torch.export.export(module, *call.given, dynamic_shapes=shapes, strict=False)
     except TorchsUserError as error:
         without_notes(error)

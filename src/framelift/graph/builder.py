@@ -64,6 +64,8 @@ class GraphInputs:
         """id of an object of the program's that the graph is given as it is -> its placeholder."""
         self.facts: dict[tuple[str, int], torch.Tensor] = {}
         """What was asked that is not guarded of every input: (fact, id of the input) -> the input."""
+        self.asked: dict[int, set[str]] | None = None
+        """id of an input -> all that was asked of it, for those who want to know."""
         self.assumed: list[torch.Tensor] = []
         """Tensors of which the program says that they are constants."""
         self.arrays: dict[int, Any] = {}
@@ -98,6 +100,8 @@ class GraphInputs:
 
     def note_fact(self, name: str, fake: Any) -> None:
         """The program asks something about a tensor: of an input, that is guarded from now on."""
+        if self.asked is not None:
+            self.note_asked(name, fake, self.asked)
         if name not in GUARDED_FACTS:
             return
         self.tape.spoil(name)
@@ -107,6 +111,11 @@ class GraphInputs:
                 same_memory = name == "storage_offset" and storage(known) == storage(fake)
                 if known is fake or same_memory:
                     self.facts[name, id(tensor)] = tensor
+
+    def note_asked(self, name: str, fake: Any, asked: dict[int, set[str]]) -> None:
+        at = self.index_of.get(id(fake))
+        if at is not None:
+            asked.setdefault(id(self.entries[at].value), set()).add(name)
 
     def have_memory_of(self, fake: Any) -> bool:
         """Whether a tensor is an input, or a view of one."""
