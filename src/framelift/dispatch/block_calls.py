@@ -41,7 +41,7 @@ NAME = "repeated_block"
 LEAST_WORK = 1 << 27
 """Multiplications, per thread, of a block that is called without a loss: a call takes some microseconds, and
 this many take a thousand times as long."""
-LEAST_WORK_AT_BORDER = 1 << 12
+LEAST_WORK_AT_BORDER = 1 << 11
 """The same for each number that goes in or out, beside parameters: what would be fused with the neighbours
 reads and writes such once more."""
 
