@@ -12,6 +12,7 @@ on disk, which are empty, or have seen a small model (a machine that is in use),
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -58,35 +59,38 @@ def measure(
     subjects: tuple[str, ...] = MODELS,
     on: tuple[str, ...] | None = None,
     states: tuple[str, ...] = tuple(STATES),
+    warm: int = 1,
 ) -> dict[str, Any]:
+    """`warm`: how often the program is run again, for each time that it is run with nothing on disk."""
     results: Samples = {}
     for repetition in range(repetitions):
         for device in on or devices():
             for subject in (ONE_OP, *subjects):
-                for system in SYSTEMS if repetition % 2 == 0 else reversed(SYSTEMS):
-                    for state, sample in in_states(system, subject, device, states):
-                        say(f"{subject}, {device}, {state}, {system}, repetition {repetition + 1}")
-                        row = results.setdefault(f"{subject}, {device}, {state}", {})
-                        row.setdefault(system, []).append(sample)
-                        say(json.dumps(sample))
+                for state, system, sample in in_states(subject, device, states, warm, repetition):
+                    say(f"{subject}, {device}, {state}, {system}, repetition {repetition + 1}")
+                    row = results.setdefault(f"{subject}, {device}, {state}", {})
+                    row.setdefault(system, []).append(sample)
+                    say(json.dumps(sample))
     return {"first result": results}
 
 
-def in_states(system: str, subject: str, device: str, states: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """A sample for each state of what is on disk."""
-    if subject == ONE_OP:
-        with tempfile.TemporaryDirectory() as kept:
-            yield "empty", run(system, subject, device, kept)
+def in_states(
+    subject: str, device: str, states: tuple[str, ...], warm: int, repetition: int
+) -> Iterator[tuple[str, str, Any]]:
+    """(what is on disk, system, sample), with systems in turns."""
+    order = SYSTEMS[:: 1 if repetition % 2 == 0 else -1]
+    with tempfile.TemporaryDirectory() as folder:
+        for system in order:
+            yield "empty", system, run(system, subject, device, f"{folder}/{system}")
+        for n in range(warm if "warm" in states and subject != ONE_OP else 0):
+            for system in order[:: 1 if n % 2 == 0 else -1]:
+                yield "warm", system, run(system, subject, device, f"{folder}/{system}")
+    if "in use" not in states or subject == ONE_OP:
         return
-    with tempfile.TemporaryDirectory() as kept:
-        yield "empty", run(system, subject, device, kept)
-        if "warm" in states:
-            yield "warm", run(system, subject, device, kept)
-    if "in use" not in states:
-        return
-    with tempfile.TemporaryDirectory() as kept:
-        run(system, FIRST_OF_A_MACHINE, device, kept)
-        yield "in use", run(system, subject, device, kept)
+    for system in order:
+        with tempfile.TemporaryDirectory() as folder:
+            run(system, FIRST_OF_A_MACHINE, device, folder)
+            yield "in use", system, run(system, subject, device, folder)
 
 
 def run(system: str, subject: str, device: str, kept: str) -> Any:
@@ -259,7 +263,8 @@ def section(measured: dict[str, Any], picture: Path) -> str:
     told = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     where = f"{about['cpu']}, {about['cores']} cores, load {about['load']:.1f} at the start; {told}; "
     shown = f"![{CLOCKS[about['clock']]}, by part]({picture.name})"
-    return f"{where}{about['repetitions']} repetitions.\n\n{shown}\n\n{tables(results)}"
+    again = about.get("warm", 1) * about["repetitions"]
+    return f"{where}{about['repetitions']} repetitions, {again} where warm.\n\n{shown}\n\n{tables(results)}"
 
 
 def write_page(files: list[str]) -> None:
@@ -282,6 +287,7 @@ def main() -> None:
     parser.add_argument("--subjects", nargs="*", default=list(MODELS))
     parser.add_argument("--devices", nargs="*", default=devices())
     parser.add_argument("--states", nargs="*", default=list(STATES), choices=STATES)
+    parser.add_argument("--warm", type=int, default=1, help="how often a program is run again")
     parser.add_argument("--cpu", action="store_true", help="processor time, for a machine that is busy")
     parser.add_argument("--save", default=str(SAVED), help="where the samples go")
     parser.add_argument("--page", nargs="+", help="makes the page of such files, and measures nothing")
@@ -290,9 +296,14 @@ def main() -> None:
         write_page(options.page)
         return
     os.environ[CLOCK_VARIABLE] = "cpu" if options.cpu else "wall"
-    about = machine() | {"versions": versions(), "repetitions": options.repetitions}
+    about = machine() | {"versions": versions(), "repetitions": options.repetitions, "warm": options.warm}
     found = measure(
-        options.repetitions, print, tuple(options.subjects), tuple(options.devices), tuple(options.states)
+        options.repetitions,
+        functools.partial(print, flush=True),
+        tuple(options.subjects),
+        tuple(options.devices),
+        tuple(options.states),
+        options.warm,
     )
     show(Console(width=200), found)
     show_targets(Console(), targets(found))

@@ -89,6 +89,20 @@ PROGRAMS: dict[str, Program] = {
         "class Two:\n    pass\n\nclass Sub(Two):\n    pass\n\none = Sub()\n\n"
         "def scale(x):\n    return x * 2 if isinstance(one, Two) else x\n",
     ),
+    "a class that is registered no more": program(
+        ONE,
+        ("helper", "Shape.register(Square)", "pass"),
+        "import abc\n\nclass Shape(abc.ABC):\n    pass\n\nclass Square:\n    pass\n\n"
+        "Shape.register(Square)\none = Square()\n\n"
+        "def scale(x):\n    return x * 2 if isinstance(one, Shape) else x\n",
+    ),
+    "which class is registered, of as many": program(
+        ONE,
+        ("helper", "Shape.register(Other)", "Shape.register(Square)"),
+        "import abc\n\nclass Shape(abc.ABC):\n    pass\n\nclass Square:\n    pass\n\n"
+        "class Other:\n    pass\n\nShape.register(Other)\n\n"
+        "def scale(x):\n    return x * 2 if issubclass(Square, Shape) else x\n",
+    ),
     "a property": program(
         ONE,
         ("helper", "return 2", "return 3"),

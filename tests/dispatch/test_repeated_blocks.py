@@ -10,13 +10,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
 from torch import nn
 
 import framelift
+from framelift.dispatch import backends, block_calls
 from framelift.dispatch.backends import lookup_backend, on_fakes
+from framelift.dispatch.examples import Given
 from tests.check import difference
 
 T = torch.Tensor
@@ -25,7 +28,7 @@ T = torch.Tensor
 @pytest.fixture(autouse=True)
 def sharing() -> Iterator[None]:
     framelift.counters["repeated_blocks"].clear()
-    with framelift.config.patch(share_blocks=True, cache=False):
+    with framelift.config.patch(share_blocks="always", cache=False):
         yield
 
 
@@ -103,7 +106,7 @@ def check(
     found = run(compiled, *args, trains=trains)
     assert shared() == expected
     eager = run(plain, *args, trains=trains)
-    with framelift.config.patch(share_blocks=False):
+    with framelift.config.patch(share_blocks="never"):
         other = run(framelift.compile(whole, backend=backend, **options), *args, trains=trains)
     if is_close:
         torch.testing.assert_close(found, eager)
@@ -123,7 +126,7 @@ def test_equal_layers_are_compiled_once(trains: bool) -> None:
 
 
 def test_without_the_option_a_graph_is_compiled_whole() -> None:
-    with framelift.config.patch(share_blocks=False):
+    with framelift.config.patch(share_blocks="never"):
         run(framelift.compile(stack(), backend="aot_eager"), X)
     assert shared() == (0, 0)
 
@@ -443,6 +446,48 @@ def test_inductor_differentiates_with_the_mask_that_it_has_drawn() -> None:
     torch.testing.assert_close(x.grad, (found / x).detach())
 
 
+def test_large_blocks_are_shared_by_default() -> None:
+    model, small = stack(3), mock.patch.multiple(block_calls, LEAST_WORK=1 << 10, LEAST_WORK_AT_BORDER=1)
+    with framelift.config.patch(share_blocks="large"), small, torch.no_grad():
+        torch.testing.assert_close(framelift.compile(model)(X), model(X))
+    assert shared() == (1, 3)
+
+
+@pytest.mark.parametrize("least", [{"LEAST_WORK": 1 << 20}, {"LEAST_WORK_AT_BORDER": 1 << 20}, {}])
+def test_which_blocks_are_large(least: dict[str, int]) -> None:
+    seen = []
+
+    def is_large(*args: Any) -> bool:
+        seen.append(known(*args))
+        return False
+
+    known = block_calls.is_large
+    sizes = {"LEAST_WORK": 1 << 10, "LEAST_WORK_AT_BORDER": 1} | least
+    any_backend = mock.patch.object(backends, "shares_blocks", lambda *about: True)
+    small, watched = (
+        mock.patch.multiple(block_calls, **sizes),
+        mock.patch.object(block_calls, "is_large", is_large),
+    )
+    with framelift.config.patch(share_blocks="large"), any_backend, small, watched, torch.no_grad():
+        framelift.compile(stack(3), backend="aot_eager")(X)
+    assert seen[0] is (not least) and shared() == (0, 0)
+
+
+def test_where_blocks_are_looked_for_by_default() -> None:
+    inductor, given = lookup_backend("inductor"), [X, X.clone().requires_grad_(), 3]
+    looks = backends.shares_blocks
+    for option, on in (("large", True), ("always", True), ("never", False)):
+        with framelift.config.patch(share_blocks=option), torch.no_grad():
+            assert looks(inductor, given, Given(), {}) is on
+    with framelift.config.patch(share_blocks="large"):
+        assert not looks(inductor, given, Given(), {})  # it could be differentiated
+        assert looks(inductor, given[:1], Given(), {})
+        assert not looks(inductor, given[:1], Given(symbols=mock.Mock()), {})
+        assert not looks(inductor, given[:1], Given(), {"mode": "max-autotune"})
+        assert not looks(lookup_backend("aot_eager"), given[:1], Given(), {})
+        assert not looks(inductor, [X.to("meta")], Given(), {})
+
+
 def test_in_inference_mode() -> None:
     model = stack()
     with torch.inference_mode():
@@ -463,7 +508,7 @@ assert framelift.counters["repeated_blocks"]["called"] == 4, framelift.counters
 print(framelift.counters["cache"]["hit"])
 """
     root = str(pathlib.Path(__file__).parents[2])
-    environment = os.environ | {"FRAMELIFT_CACHE_DIR": str(tmp_path), "FRAMELIFT_SHARE_BLOCKS": "1"}
+    environment = os.environ | {"FRAMELIFT_CACHE_DIR": str(tmp_path), "FRAMELIFT_SHARE_BLOCKS": "always"}
     environment |= {"FRAMELIFT_CACHE": "1", "PYTHONPATH": f"{root}/src:{root}"}
     for hits in ("0", "1"):
         command = [sys.executable, "-c", program]

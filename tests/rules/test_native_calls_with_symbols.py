@@ -71,13 +71,13 @@ REASONS: dict[str, list[str]] = {
     "neither graphs nor regions compute it": [
         r"builtins\.complex\(.*",
         r"builtins\.(pow\(2, n, 2|round\(2, n)\)",
-        r"math\.(dist|frexp|fsum|isclose|ldexp|modf|nextafter|ulp)\(.*",
+        r"math\.(dist|frexp|fsum|isclose|ldexp|modf|nextafter|sumprod|ulp)\(.*",
         r"math\.hypot\(n\)|math\.hypot\(.*, .*, .*|math\.lcm\((n, 2|2, n), 2\)",
         r"math\.perm\(n\)",
         r".*__pow__\(n(, 2)?\)|n\.__pow__\(2, n\)",
         r"n\.__lshift__\(n\)|operator\.i?rshift\(2, n\)",
         r"(n|\(n / 2\))\.__getnewargs__\(\)",
-        r"\(n / 2\)\.is_integer\(\)",
+        r"(n|\(n / 2\))\.is_integer\(\)",
     ],
 }
 """Why C needs the number itself -> the calls, as patterns."""

@@ -24,7 +24,7 @@ from framelift.core.user_cache import make_private_dir, read_trusted, user_cache
 from framelift.dispatch.compile_contexts import Context
 from framelift.dispatch.object_names import NotPortableError, digest, is_plain
 
-FORMAT = "7"
+FORMAT = "8"
 """Of the files; another one for each change of what they hold."""
 
 WITHOUT_INFLUENCE = frozenset({"cache", "cache_dir", "cache_mebibytes", "debug_dir", "verbose", "cprofile"})

@@ -126,9 +126,11 @@ class Config:
     replay_modules: bool = option(
         False, "Whether calls of modules that do what others of their class did are not traced again."
     )
-    share_blocks: bool = option(
-        False,
-        "Whether blocks that a graph repeats, such as equal layers, are compiled once and called for each.",
+    share_blocks: str = option(
+        "large",
+        "Which blocks that a graph repeats, such as equal layers, are compiled once and called for each: "
+        "large ones, which make no step slower (Inductor, a processor, no gradients), all of them, or none.",
+        choices=("large", "always", "never"),
     )
     compiled_autograd: bool = option(
         False,

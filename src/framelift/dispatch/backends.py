@@ -171,9 +171,22 @@ def run_repeatedly(
     if backend is eager:  # which looks at nothing of all this
         return eager(graph, inputs, **options)
     describe_nodes(graph)
-    if config.share_blocks and takes_fakes(backend) and not given.is_part:
+    if shares_blocks(backend, inputs, given, options):
         return run_sharing_blocks(backend, name, graph, inputs, given, options)
     return run_for_sizes(backend, name, graph, inputs, given, options)
+
+
+def shares_blocks(backend: Backend, inputs: list[Any], given: Given, options: dict[str, Any]) -> bool:
+    """Whether repeated blocks are looked for: by default where sharing those that are large costs nothing."""
+    if config.share_blocks == "never" or given.is_part or not takes_fakes(backend):
+        return False
+    if config.share_blocks == "always":
+        return True
+    if backend is not inductor or options or given.varies:
+        return False
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    differentiates = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    return not differentiates and all(tensor.device.type == "cpu" for tensor in tensors)
 
 
 DIFFERENT_GRADIENTS = "invoke_subgraph traced multiple backward graphs"
@@ -186,7 +199,8 @@ def run_sharing_blocks(
     """Runs a backend on a graph whose blocks are compiled once, or on the graph itself if it refuses that."""
     from framelift.dispatch.block_calls import with_shared_blocks
 
-    shared = with_shared_blocks(graph, {*given.written, *sharing(inputs, given.written)})
+    only_large = config.share_blocks == "large"
+    shared = with_shared_blocks(graph, {*given.written, *sharing(inputs, given.written)}, only_large)
     if shared is not graph:
         kept = KeptGraph(graph)
         try:

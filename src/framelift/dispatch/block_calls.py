@@ -9,9 +9,11 @@ shares its memory, stays as it is.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import operator
 from collections.abc import Collection
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ import torch.fx
 from torch._higher_order_ops.invoke_subgraph import invoke_subgraph
 from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from framelift.core.records import counters
 from framelift.dispatch.compile_contexts import Graph
@@ -35,7 +38,15 @@ log = logging.getLogger("framelift")
 NAME = "repeated_block"
 
 
-def with_shared_blocks(module: Graph, written: Collection[int] = ()) -> Graph:
+LEAST_WORK = 1 << 27
+"""Multiplications, per thread, of a block that is called without a loss: a call takes some microseconds, and
+this many take a thousand times as long."""
+LEAST_WORK_AT_BORDER = 1 << 11
+"""The same for each number that goes in or out, beside parameters: what would be fused with the neighbours
+reads and writes such once more."""
+
+
+def with_shared_blocks(module: Graph, written: Collection[int] = (), only_large: bool = False) -> Graph:
     """The graph, or one that calls its blocks. `written`: which inputs it writes to."""
     barred = behind_switches(module.graph) | made_of_inputs(module.graph, written)
     blocks = BlockCalls(module.graph, lambda node: node not in barred and may_repeat(node))
@@ -43,7 +54,10 @@ def with_shared_blocks(module: Graph, written: Collection[int] = ()) -> Graph:
 
     def is_block(block: Block) -> bool:
         body = body_of(block)
-        if not stands_alone(body, [value_of(node) for node in block.inputs]):
+        counter = FlopCounterMode(display=False) if only_large else contextlib.nullcontext()
+        if not stands_alone(body, [value_of(node) for node in block.inputs], counter):
+            return False
+        if isinstance(counter, FlopCounterMode) and not is_large(block, counter.get_total_flops() // 2):
             return False
         bodies[id(block)] = body
         return True
@@ -116,7 +130,15 @@ def is_simple(value: Any) -> bool:
     return type(value) is FakeTensor and is_ordinary(value)
 
 
-def stands_alone(body: Graph, examples: list[Any]) -> bool:
+def is_large(block: Block, multiplications: int) -> bool:
+    """Whether calls, and what isn't fused across the border, are a small part of what a block does."""
+    at_border = [value_of(node) for node in (*block.inputs, *block.outputs) if node.op != "placeholder"]
+    numbers = sum(value.numel() for value in at_border if isinstance(value, torch.Tensor))
+    least = max(LEAST_WORK * torch.get_num_threads(), LEAST_WORK_AT_BORDER * numbers)
+    return multiplications >= least
+
+
+def stands_alone(body: Graph, examples: list[Any], counter: AbstractContextManager[Any]) -> bool:
     """Whether a block gives new tensors, and leaves alone what it is given. It is run once, on fakes that
     share nothing."""
     if not all(map(is_operand, examples)):
@@ -126,7 +148,7 @@ def stands_alone(body: Graph, examples: list[Any]) -> bool:
     if env is not None:
         mode.use_symbols(env)
     try:
-        with torch.no_grad(), mode:
+        with torch.no_grad(), mode, counter:
             given = [fresh(value) if isinstance(value, torch.Tensor) else value for value in examples]
             mode.watch()
             results = body(*given)

@@ -113,6 +113,9 @@ class Capture:
     )
     is_hashed: bool = field(default=False, metadata=SAVED)
     """Whether it may depend on hashes that are others in another process."""
+    registered: list[tuple[Any, Any, bool]] = field(default_factory=list, metadata=LOCAL)
+    """What abstract base classes have said of classes: (the one, the other, whether it is one), weakly.
+    Guards go by the count of registrations, which says nothing in another process: there they are asked."""
     inlined_calls: int = field(default=0, metadata=SAVED)
     is_better_than_frame: bool = field(default=False, metadata=SAVED)
     """Whether to run the frame itself would be worse even where there is no graph: it would call operators

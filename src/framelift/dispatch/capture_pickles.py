@@ -109,6 +109,11 @@ class NodeName:
     name: str
 
 
+def load_registrations(source: Source, check: Check, *places: Any) -> Guard:
+    """The count is this process's: what was asked of classes is asked again (`capture_serialization`)."""
+    return Guard(source, check, _guards.registrations(), *places)
+
+
 def load_class_guard(cls: type, name: str, known: str | None) -> ClassGuard:
     return ClassGuard(cls, name, MISSING if known is None else names.load_class_attribute(cls, name, known))
 
@@ -399,6 +404,8 @@ class CapturePickler(pickle.Pickler):
             _, expected = self.expected.get(id(value), (value, value.expected))
             if value.check is Check.IS and type(expected) in CONTENTS and expected != ():
                 expected = FoundContainer(value.source, expected)
+            if value.source.access is Access.REGISTRATIONS:
+                return load_registrations, (value.source, value.check, value.place, value.caller)
             return Guard, (value.source, value.check, expected, value.place, value.caller)
         if cls is ClassGuard:
             owner, found = self.of_classes[id(value)]

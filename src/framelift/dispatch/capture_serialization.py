@@ -7,6 +7,7 @@ in use, and what was noted of it before can be saved at any time.
 
 from __future__ import annotations
 
+import _abc  # type: ignore[import-not-found]
 import dataclasses
 import dis
 import io
@@ -65,6 +66,7 @@ class Snapshot:
             self.fields |= {"graph": None, "ops": [], "ended_by": capture.ended_by}
             self.fields["region"] = dataclasses.replace(capture.region, outputs=[])
         self.guards = [(guard, weakly(guard.expected)) for guard in capture.guards]
+        self.registered = capture.registered
         lookups = one_by_one(capture.class_guards)
         self.fields["class_guards"] = lookups
         self.class_guards = [(it, weakly(it.cls), weakly(it.found)) for it in lookups]
@@ -108,6 +110,7 @@ class Snapshot:
         out = io.BytesIO()
         pickler = CapturePickler(out, noted)
         pickler.dump((versions(noted.fn), self.state, hashes))
+        pickler.dump([tuple(map(still_there, asked)) for asked in self.registered])
         pickler.dump(self.fields)
         pickler.dump(more)
         return out.getvalue(), pickler.modules
@@ -192,6 +195,7 @@ def load_with_more(data: bytes, fn: types.FunctionType, arguments: list[Any]) ->
         raise NotPortableError(f"torch's state is another one: {name}: {there}, and here {here[name]}")
     if header.hashes not in (None, hash("one")):
         raise NotPortableError("it may depend on the hashes of texts, which are others here")
+    check_registered(unpickler.load())
     capture = Capture(**unpickler.load(), state=state)
     more = unpickler.load()
     unpickler.check_identities()
@@ -206,6 +210,13 @@ def load_with_more(data: bytes, fn: types.FunctionType, arguments: list[Any]) ->
         for n in capture.leaf_inputs:
             capture.example_inputs[n] = capture.example_inputs[n].detach().requires_grad_()
     return capture, more
+
+
+def check_registered(answers: list[tuple[Any, Any, bool]]) -> None:
+    """That abstract base classes say of classes what they have said where it was saved."""
+    for abstract, cls, answer in answers:
+        if _abc._abc_subclasscheck(abstract, cls) is not answer:  # `issubclass` may ask a metaclass
+            raise NotPortableError(f"{abstract.__qualname__} has other classes registered here")
 
 
 def fields_of(capture: Capture, how: str) -> Iterator[tuple[dataclasses.Field[Any], Any]]:

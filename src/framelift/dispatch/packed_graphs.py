@@ -46,8 +46,8 @@ class PackedGraph:
     threads: int
     configs: dict[str, dict[str, Any]]
     folders: dict[str, str | None]
-    shares_blocks: bool
-    """Whether `config.share_blocks` is set."""
+    share_blocks: str
+    """The option of that name."""
 
     def take_over(self) -> None:
         """Makes this process like the one that has packed it, as far as compilers look."""
@@ -55,7 +55,7 @@ class PackedGraph:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-        config.share_blocks = self.shares_blocks
+        config.share_blocks = self.share_blocks
         torch.set_num_threads(self.threads)
         set_flags(self.settings)
         for name, values in self.configs.items():

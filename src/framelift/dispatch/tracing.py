@@ -293,6 +293,7 @@ class Trace:
             setting=recorder.flags.settings_to_apply(),
             ran_as_it_is=self.world.calls.ran_as_it_is,
             is_hashed=self.world.set_order.is_hashed,
+            registered=list(dict.fromkeys(self.world.classes.registered)),
             inlined_calls=self.world.functions.inlined_calls,
             is_better_than_frame=bool(recorder.builder.calls) or self.world.calls.told_compiled,
             lines=self.lines,

@@ -560,6 +560,31 @@ bool add_operation_constants(PyObject* module) {
       add_constants(module, "CHECK_", CHECKS);
 }
 
+#if PY_VERSION_HEX >= 0x030D0000
+// From 3.13 on an object of that class has the dictionaries of all threads, by a key that each thread has.
+struct OfThread {
+  PyObject* key;
+  bool found;
+};
+
+int look_for_thread(PyObject* value, void* wanted) {
+  OfThread* of_thread = static_cast<OfThread*>(wanted);
+  if (PyDict_CheckExact(value) && PyDict_Contains(value, of_thread->key) == 1) {
+    of_thread->found = true;
+  }
+  return 0;
+}
+
+bool has_begun(PyObject* local) {
+  OfThread of_thread{PyThreadState_Get()->threading_local_key, false};
+  if (of_thread.key != nullptr) {
+    Py_TYPE(local)->tp_traverse(local, look_for_thread, &of_thread);
+    PyErr_Clear();
+  }
+  return of_thread.found;
+}
+#else
+// Until 3.12 a thread has an entry for each object of that class.
 bool has_begun(PyObject* local) {
   PyObject* of_thread = PyThreadState_GetDict();
   PyObject* name = of_thread == nullptr ? nullptr : PyUnicode_FromFormat("thread.local.%p", local);
@@ -568,5 +593,6 @@ bool has_begun(PyObject* local) {
   PyErr_Clear();
   return found;
 }
+#endif
 
 }  // namespace framelift

@@ -18,6 +18,7 @@ from framelift.core import breaks, policy
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
+from framelift.core.weakly import weakly
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC
 from framelift.guards.guard import SPECIAL_METHODS, ClassFact, ClassGuard, SpecialMethods
 from framelift.guards.kinds import Access, Check
@@ -31,6 +32,7 @@ from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, is_ordinary
 CONTAINERS = (list, dict, set)
 """What descriptors may be derived from, and hold their own state in."""
 DESCRIBING = ("__get__", "__set__", "__delete__", "__set_name__")
+CLASS_OF: Any = vars(object)["__class__"]
 PROTOCOL_ATTRIBUTES: Any = vars(typing)["_get_protocol_attrs"]
 MRO: Any = vars(type)["__mro__"]
 PLAIN_METHODS: set[Any] = {
@@ -61,6 +63,8 @@ class Classes(Part):
         """id of an outside class that the program has set attributes of -> these."""
         self.written: dict[int, Any] = {}
         """What these hold, or held, by id."""
+        self.registered: list[tuple[Any, Any, bool]] = []
+        """What abstract base classes have said of classes: (the abstract one, the other, whether it is)."""
 
     def attribute(self, cls: type, name: str) -> Any:
         """What a lookup in the class and its bases finds now; MISSING if nothing."""
@@ -296,6 +300,21 @@ class Classes(Part):
                 self.guard_check(item, method)
         elif not type(classes).__flags__ & IMMUTABLE_TYPE:
             self.special_of_c(type(classes), method)
+
+    def note_registered(self, fn: Any, args: list[Any], answer: Any) -> None:
+        """Of what an abstract base class has answered, as C does it. A class that is one stays one while the
+        process lives; others may be registered. In another process both may be otherwise."""
+        if answer is not True:
+            self.world.guards.add(
+                self.world.inputs.root.registrations(), Check.EQUAL, _guards.registrations()
+            )
+        if fn.__name__ == "_abc_subclasscheck":
+            self.registered.append((weakly(args[0]), weakly(args[1]), answer))
+        elif fn.__name__ == "_abc_instancecheck":
+            cls = type(args[1])
+            if class_attribute(cls, "__class__") is not CLASS_OF:
+                self.world.calls.ran_as_it_is = f"{cls.__qualname__}.__class__"
+            self.registered.append((weakly(args[0]), weakly(cls), answer))
 
     def guard_protocol(self, value: Any, protocol: type) -> None:
         """`typing` goes by what an object has, and asks C for it, past all guards."""

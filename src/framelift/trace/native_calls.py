@@ -22,7 +22,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
-from framelift import _frame, _guards
+from framelift import _frame
 from framelift.bytecode.resume import origin_of
 from framelift.core import breaks, policy
 from framelift.core.breaks import Place, refuse
@@ -354,9 +354,8 @@ class NativeCalls(Part):
                 result = self.called_with_symbols(fn, rule, args, kwargs)
             else:
                 result = native(fn, *args, **kwargs) if kwargs else world.set_order.call(fn, args)
-        if of_abc and result is not True:
-            # a class, once it was found to be a subclass, stays one; others may be registered
-            world.guards.add(world.inputs.root.registrations(), Check.EQUAL, _guards.registrations())
+        if of_abc:
+            world.classes.note_registered(fn, args, result)
         return result
 
     def called_with_symbols(
