@@ -77,6 +77,7 @@ class Decoded:
         "ops",
         "original",
         "places",
+        "positions",
         "results",
         "simple",
         "texts",
@@ -85,7 +86,7 @@ class Decoded:
     def __init__(self, code: CodeType, handlers: Mapping[str, Handler]) -> None:
         self.original = weakref.ref(code)
         self.name = CodeName.of(code)
-        raw = list(dis.get_instructions(code))
+        raw = version.instructions(code)
         self.instructions = [i for i in raw if i.opname not in ("CACHE", "EXTENDED_ARG")]
         index = {instruction.offset: n for n, instruction in enumerate(self.instructions)}
         following = index[len(code.co_code)] = len(self.instructions)
@@ -103,6 +104,8 @@ class Decoded:
             if argument == "tb_frame" and name == "LOAD_ATTR":
                 name = "LOAD_TB_FRAME"
             self.ops.append((handlers[name], argument))
+        self.positions: list[Any] | None = None
+        """Of each two bytes of code, once someone has asked for one."""
         self.places: dict[int, Place] = {}
         """Those that someone has asked for."""
         self.texts: dict[int, str] = {}
@@ -121,12 +124,15 @@ class Decoded:
         """Whoever runs it keeps it alive; that it has been decoded once does not."""
         return self.original()  # type: ignore[return-value]
 
+    def position(self, at: int) -> tuple[int | None, int | None, int | None, int | None]:
+        """First and last line of an instruction, first and last column."""
+        if self.positions is None:
+            self.positions = list(self.code.co_positions())
+        return self.positions[self.instructions[at].offset // 2]
+
     def place(self, at: int) -> Place:
-        positions = self.instructions[at].positions
-        if positions is None:
-            return Place(self.name, None)
-        columns = (positions.col_offset, positions.end_col_offset)
-        return Place(self.name, positions.lineno, columns, positions.end_lineno)
+        line, last_line, column, last_column = self.position(at)
+        return Place(self.name, line, (column, last_column), last_line)
 
     def result_at(self, at: int) -> str | tuple[str | None, ...] | Sentinel | None:
         """What becomes of the value that an instruction pushes: the variable that it is stored in, those that

@@ -75,19 +75,77 @@ THROW_TAKES_ONE = False
 NOT_A_CLASS_PATTERN = "called match pattern must be a type"
 
 
+CONST, NAME, JUMP, FORWARD, BACKWARD, VARIABLE, COMPARISON, GLOBAL, CONVERSION = range(1, 10)
+KINDS = [0] * 256
+"""What the argument of an instruction is, by opcode; 0: a number."""
+for _kind, _opcodes in {
+    **{CONST: dis.hasconst, NAME: dis.hasname, JUMP: dis.hasjabs, FORWARD: dis.hasjrel},
+    **{BACKWARD: [op for op in dis.hasjrel if "JUMP_BACKWARD" in dis.opname[op]]},
+    **{VARIABLE: [*dis.haslocal, *dis.hasfree], COMPARISON: dis.hascompare},
+    **{GLOBAL: [dis.opmap["LOAD_GLOBAL"]], CONVERSION: [dis.opmap["FORMAT_VALUE"]]},
+}.items():
+    for _opcode in _opcodes:
+        KINDS[_opcode] = _kind
+JUMPING = (JUMP, FORWARD, BACKWARD)
+EXTENDED = dis.opmap["EXTENDED_ARG"]
+CONVERTERS = (None, str, repr, ascii)
+LARGEST = 2**31
+
+
+def instructions(code: CodeType) -> list[dis.Instruction]:
+    """What `dis.get_instructions` gives, without what takes most of its time and nobody reads: texts of
+    arguments, lines, and what is jumped to."""
+    private: Any = code
+    variable = private._varname_from_oparg
+    raw, consts, names = code.co_code, code.co_consts, code.co_names
+    found: list[dis.Instruction] = []
+    offset, prefix, end, make = 0, 0, len(raw), tuple.__new__
+    while offset < end:
+        op = raw[offset]
+        arg: int | None = None
+        value: Any = None
+        if op >= dis.HAVE_ARGUMENT:
+            arg = raw[offset + 1] | prefix
+            prefix = arg << 8 if op == EXTENDED else 0
+            if prefix >= LARGEST:
+                prefix -= 2 * LARGEST
+            kind = KINDS[op]
+            if not kind:
+                value = arg
+            elif kind == VARIABLE:
+                value = variable(arg)
+            elif kind == CONST:
+                value = consts[arg]
+            elif kind == NAME:
+                value = names[arg]
+            elif kind == GLOBAL:
+                value = names[arg // 2]
+            elif kind == JUMP:
+                value = arg * 2
+            elif kind == FORWARD:
+                value = offset + 2 + arg * 2
+            elif kind == BACKWARD:
+                value = offset + 2 - arg * 2
+            elif kind == COMPARISON:
+                value = dis.cmp_op[arg]
+            else:
+                value = CONVERTERS[arg & 3], bool(arg & 4)
+        step = dis.opname[op], op, arg, value, "", offset, None, False, None
+        found.append(make(dis.Instruction, step))
+        offset += 2 + 2 * CACHES[op]
+    return found
+
+
 def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int]) -> tuple[str, Any]:
     """The handler's name and its argument."""
     name, arg, value = instruction.opname, instruction.arg, instruction.argval
     if name == "LOAD_GLOBAL":
         return ("LOAD_GLOBAL_CALLABLE" if arg and arg & 1 else name), value
-    if instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
+    kind = KINDS[instruction.opcode]
+    if kind in JUMPING:
         return RENAMED.get(name, name), index[value]
     if name == "KW_NAMES":
         return name, code.co_consts[arg or 0]
-    if name == "COMPARE_OP":
-        return name, value
-    if instruction.opcode in dis.haslocal or instruction.opcode in dis.hasfree:
-        return RENAMED.get(name, name), arg
-    if instruction.opcode in dis.hasconst or instruction.opcode in dis.hasname:
+    if kind in (CONST, NAME, COMPARISON):
         return RENAMED.get(name, name), value
     return RENAMED.get(name, name), arg

@@ -102,6 +102,10 @@ def intrinsic(instruction: dis.Instruction, like: CodeType) -> FunctionType:
     return FunctionType(made_code, globals())
 
 
+def instructions(code: CodeType) -> list[dis.Instruction]:
+    return list(dis.get_instructions(code))
+
+
 def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int]) -> tuple[str, Any]:
     """The handler's name and its argument."""
     name, arg, value = instruction.opname, instruction.arg or 0, instruction.argval

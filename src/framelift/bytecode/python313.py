@@ -22,6 +22,7 @@ from framelift.bytecode.python312 import (
     NOT_A_CLASS_PATTERN,
     SEND_POPS_RECEIVER,
     THROW_TAKES_ONE,
+    instructions,
     intrinsic,
     one_operand,
     two_operands,
@@ -45,6 +46,7 @@ __all__ = [
     "OPERANDS",
     "SEND_POPS_RECEIVER",
     "THROW_TAKES_ONE",
+    "instructions",
     "normalise",
     "wanted",
 ]

@@ -26,6 +26,7 @@ from framelift.bytecode.python313 import (
     NOT_A_CLASS_PATTERN,
     SEND_POPS_RECEIVER,
     THROW_TAKES_ONE,
+    instructions,
     wanted,
 )
 
@@ -46,6 +47,7 @@ __all__ = [
     "OPERANDS",
     "SEND_POPS_RECEIVER",
     "THROW_TAKES_ONE",
+    "instructions",
     "normalise",
     "wanted",
 ]

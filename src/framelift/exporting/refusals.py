@@ -75,5 +75,5 @@ def share(one: torch.Tensor, other: torch.Tensor) -> bool:
 def extent(tensor: torch.Tensor) -> tuple[int, int]:
     """Where its memory begins and ends, in bytes."""
     reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    first = tensor.storage_offset()
-    return first * tensor.itemsize, (first + reach + 1) * tensor.itemsize
+    first = int(tensor.storage_offset())
+    return first * tensor.itemsize, int(first + reach + 1) * tensor.itemsize

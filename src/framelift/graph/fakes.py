@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from framelift import _guards
 from framelift.core import breaks
+from framelift.graph import direct_kernels
 from framelift.graph.front_end import importing_less, load_for_symbols, load_front_end, prepare_torch
 from framelift.graph.safe_operators import (
     divides_by_zero,
@@ -201,7 +202,8 @@ class Fakes(FakeTensorMode):
             self.written += [statistic for statistic in args[3:5] if statistic is not None]
         Fakes.running += 1
         try:
-            return run_on_fakes(self, func, types, args, kwargs)
+            out = direct_kernels.run(self, func, args, kwargs or {})
+            return run_on_fakes(self, func, types, args, kwargs) if out is NotImplemented else out
         finally:
             Fakes.running -= 1
 

@@ -92,8 +92,7 @@ class Frame(Generic[W]):
 
     @property
     def line(self) -> int | None:
-        positions = self.code.instructions[self.ip].positions
-        return positions.lineno if positions else None
+        return self.code.position(self.ip)[0]
 
     @property
     def place(self) -> Place:

@@ -165,7 +165,7 @@ def serve_object_getattribute(f: TraceFrame, obj: Any, name: Any, /) -> Any:
         return _frame.native(object.__getattribute__, obj, name)  # which raises
     view = f.world.attributes.views.get(id(obj))
     if view is not None:
-        return f.world.attributes.generic(view, obj, name, hook=False)
+        return f.world.plain_getters.noted(view, obj, name)
     if f.world.inputs.is_opaque(obj):
         return f.world.attributes.of_opaque(obj, type(obj), name)
     return f.world.attributes.load_inside(obj, name)

@@ -227,8 +227,10 @@ class Attributes(Part):
     def by_getattribute(self, getattribute: FunctionType, obj: Any, name: str) -> Any:
         """A class's own way of finding attributes; where it finds nothing `__getattr__` is asked."""
         getter = self.world.classes.attribute(type(obj), "__getattr__")
+        getters = self.world.plain_getters
         try:
-            return self.world.calls.invoke(getattribute, obj, name)
+            known = getters.known(obj, name)
+            return getters.ask(getattribute, obj, name) if known is MISSING else known
         except AttributeError as error:
             if getter is MISSING or not self.world.errors.catchable(error):
                 raise
@@ -332,6 +334,7 @@ class Attributes(Part):
         view = self.view_of_dict(source)
         assert view is not None
         View.writes += 1  # from here on nobody sees what is written there
+        self.world.plain_getters.stop()
         owner = view.outside
         if owner is builtins:  # every namespace that lacks a name looks there
             refuse(breaks.INTERNALS, "the names of builtins as a dictionary")

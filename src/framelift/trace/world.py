@@ -26,6 +26,7 @@ from framelift.trace.outside_iterators import OutsideIterators
 from framelift.trace.overrides import Overrides
 from framelift.trace.part import Part
 from framelift.trace.plain_calls import PlainCalls
+from framelift.trace.plain_getters import PlainGetters
 from framelift.trace.raising_branches import RaisingBranches
 from framelift.trace.replays import Replays
 from framelift.trace.runtime_calls import RuntimeCalls
@@ -81,6 +82,7 @@ class TraceWorld:
         self.late_texts = LateTexts(self)
         self.writes = WrittenState(self)
         self.plain_calls = PlainCalls(self)
+        self.plain_getters = PlainGetters(self)
         self.replays = Replays(self)
         self.features: dict[type, Any] = {}
         """What features keep for this trace, by its class."""
