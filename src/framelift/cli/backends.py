@@ -26,7 +26,7 @@ def main(options: argparse.Namespace) -> int:
 
 def known() -> list[dict[str, str]]:
     """Those of other packages are named, not loaded."""
-    from framelift.dispatch.backends import _registered, entry_points
+    from framelift.dispatch.backend_names import _registered, entry_points
 
     found = {name: first_line(backend) for name, backend in _registered.items()}
     for entry in entry_points():
