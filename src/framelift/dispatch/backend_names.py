@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import os
 import sys
@@ -13,13 +14,19 @@ from framelift.dispatch.compile_contexts import Backend
 
 ENTRY_POINTS = "torch_dynamo_backends"
 """The group under which packages offer backends for torch.compile; they are backends here too."""
-
+_HOMES = ("framelift.dispatch.backends", "framelift.dispatch.debug_backends", "framelift.dispatch.cudagraphs")
+"""The modules with Framelift's own, which register them when they are imported."""
 
 _registered: dict[str, Backend] = {}
-
-
 _tags: dict[str, tuple[str, ...]] = {}
 """Name -> what kind of backend it is: "debug" for those that make nothing faster."""
+
+
+def registered() -> dict[str, Backend]:
+    """Name -> backend, for Framelift's own and what was registered here."""
+    for home in _HOMES:
+        importlib.import_module(home)
+    return _registered
 
 
 def register_backend(
@@ -38,7 +45,7 @@ def register_backend(
 def list_backends(exclude_tags: Sequence[str] | None = ()) -> list[str]:
     """The names that `compile(backend=...)` knows, without those that have one of these tags (`debug`)."""
     excluded = set(exclude_tags or ())
-    names = {*_registered, *(entry.name for entry in entry_points())}
+    names = {*registered(), *(entry.name for entry in entry_points())}
     return sorted(name for name in names if excluded.isdisjoint(_tags.get(name, ())))
 
 
@@ -51,7 +58,7 @@ def lookup_backend(backend: str | Backend) -> Backend:
         return backend
     if not isinstance(backend, str):
         raise TypeError(f"backend must be a name or a callable, not {type(backend).__name__}")
-    found = _registered.get(backend)
+    found = _registered.get(backend) or registered().get(backend)
     if found is None:
         for entry in entry_points():
             if entry.name == backend:
