@@ -74,6 +74,7 @@ BREAKS: dict[str, tuple[str, ...]] = {
         "value that can't be rebuilt",
     ),
     "calls_and_arguments::defaults_are_evaluated_once_at_definition": ("run-time effect",),
+    "calls_and_arguments::names_that_are_no_strings": ("opaque object", "unknown native function"),
     "calls_and_arguments::wrong_calls_of_builtins": (
         "iterator from before",
         "opaque object",
