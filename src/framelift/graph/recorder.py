@@ -383,7 +383,8 @@ class Recorder(TorchFunctionMode):
         for tensor, shape in filled:
             refuse_resizing(func, tensor, shape)
         fails = fakes.may_fail or fakes.warned or func in LOOKING_AT_DATA
-        fails = fails or any(map(needs_more_bits, (*args, *kwargs.values())))
+        # what is given may overlap, or be of a type that the result is not; fakes do not look at that
+        fails = fails or bool(filled) or any(map(needs_more_bits, (*args, *kwargs.values())))
         if fakes.drew_random or is_custom(func):
             self.random_numbers.note(func)
         if fakes.written and self.note_changes(fakes.written, tensors):
