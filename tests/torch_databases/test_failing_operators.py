@@ -151,7 +151,7 @@ def caught(op: Any) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("op", REFUSING, ids=name_of)
 def test_what_an_operator_refuses_is_refused(op: OpInfo) -> None:
-    """Shapes, dtypes and numbers, by an error of eager's class, though nobody uses what the operator gives."""
+    """Shapes, dtypes and numbers, by errors of eager's classes, though nobody uses the result."""
     fn = caught(op.op)
     compiled = framelift.compile(fn, backend="eager")
     for found in itertools.islice(op.error_inputs("cpu"), MOST_REFUSED):
