@@ -108,7 +108,7 @@ class Errors(Part):
 
     def catching(self, error: BaseException) -> None:
         self.world.recorder.builder.tape.spoil(type(error))
-        if not self.catches_operator_errors or is_of_python_kernel(error):
+        if not self.catches_operator_errors:
             self.looking_at(error)
 
     def looking_at(self, error: BaseException) -> None:
@@ -159,26 +159,6 @@ ERRORS_OF_OPERATORS = frozenset({RuntimeError, IndexError, ValueError})
 """Of which some come out of what makes fakes, for real tensors of other devices or wrong sizes."""
 
 MAKING_FAKES = "torch._subclasses", "torch.fx.experimental", "sympy"
-
-
-def is_of_python_kernel(error: BaseException) -> bool:
-    """Whether what torch has in Python for an operator has raised: eagerly C may raise an error of another
-    class. Where an operator is C's for fakes too, its checks are the same."""
-    at = error.__traceback__
-    while at is not None:
-        if policy.within(at.tb_frame.f_globals.get("__name__") or "", PYTHON_KERNELS):
-            return True
-        at = at.tb_next
-    return False
-
-
-PYTHON_KERNELS = (
-    "torch._refs",
-    "torch._prims",
-    "torch._prims_common",
-    "torch._decomp",
-    "torch._meta_registrations",
-)
 
 
 def first_line(error: BaseException) -> str:
