@@ -488,6 +488,23 @@ def test_what_torchscript_has_compiled_is_left_as_it_is() -> None:
     assert torch.equal(run(torch.ones(2, 4)), module(torch.ones(2, 4)))
 
 
+def test_what_a_backend_has_made_of_a_backward_pass_is_left_as_it_is() -> None:
+    """Also where a program that breaks calls it while a compiled function runs."""
+    framelift.compile_records.clear()
+    model = Net()
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = model(x).sum()
+        print(end="")
+        loss.backward()
+        return loss
+
+    run = compiled(step, backend="aot_eager")
+    for _ in range(2):
+        run(torch.ones(2, 4))
+    assert {record.name.rpartition(".")[2] for record in framelift.compile_records()} == {"step"}
+
+
 # ---- lifetime
 
 

@@ -7,6 +7,7 @@ import faulthandler
 import itertools
 import logging
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
@@ -20,20 +21,25 @@ CHUNK = 20
 WORN = 2000
 """After how many programs a worker makes way for another."""
 LONGEST = 120
-"""After how many seconds a program hangs."""
+"""After how many seconds of the processor's a program hangs."""
+STUCK = 1200
+"""The same of a program that waits for something, or for a processor that others use."""
 
 
 def work(pipe: Connection) -> None:
     """A worker. Seeds come in with the sorts of differences that were shown; each seed goes out before its
     program is run, then what is shown of it, and a summary of it."""
     faulthandler.enable()
+    faulthandler.register(signal.SIGVTALRM, chain=True)  # which then ends the process
     logging.getLogger("torch").setLevel(logging.CRITICAL)
 
     def watched(source: str) -> Finding:
-        faulthandler.dump_traceback_later(LONGEST, exit=True)
+        faulthandler.dump_traceback_later(STUCK, exit=True)
+        signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
         try:
             return check_program(source)
         finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             faulthandler.cancel_dump_traceback_later()
 
     def show(sort: str, small: Callable[[], str]) -> None:

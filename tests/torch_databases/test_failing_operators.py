@@ -128,6 +128,41 @@ def test_an_operator_that_fails_on_data_is_not_left_out(op: OpInfo) -> None:
             assert outcomes[0] == outcomes[1] == outcomes[2], (kind, backend)
 
 
+REFUSING = [
+    op
+    for op in op_db
+    if op.error_inputs_func is not None and op.name not in CRASHING and not op.variant_test_name
+]
+MOST_REFUSED = 8
+"""How many calls that an operator refuses are tried."""
+
+
+def caught(op: Any) -> Callable[..., Any]:
+    def fn(x: Any, args: Any, kwargs: Any, done: list[int]) -> Any:
+        done.append(1)
+        try:
+            op(x, *args, **kwargs)
+        except Exception as error:
+            return type(error).__name__, len(done)
+        return "nothing failed"
+
+    return fn
+
+
+@pytest.mark.parametrize("op", REFUSING, ids=name_of)
+def test_what_an_operator_refuses_is_refused(op: OpInfo) -> None:
+    """Shapes, dtypes and numbers, by errors of eager's classes, though nobody uses the result."""
+    fn = caught(op.op)
+    compiled = framelift.compile(fn, backend="eager")
+    for found in itertools.islice(op.error_inputs("cpu"), MOST_REFUSED):
+        sample = found.sample_input
+        if any(isinstance(each, torch.Tensor) and each.layout is not torch.strided for each in sample.args):
+            continue
+        given = sample.input, sample.args, sample.kwargs
+        expected = fn(*pytree.tree_map(lambda x: x, given), [])
+        assert compiled(*given, []) == expected, (str(found.error_regex), compiled)
+
+
 def test_functions_that_look_at_data_are_known() -> None:
     """`torch.nn.functional.one_hot` does not look at that of fakes."""
     assert torch.nn.functional.one_hot in LOOKING_AT_DATA

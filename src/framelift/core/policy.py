@@ -9,6 +9,7 @@ together with everything below it.
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -202,8 +203,23 @@ WRAPPER_ID = "_torchdynamo_wrapper_id"
 """Whose marks these are, in torch's versions that say so."""
 
 
+COMPILED = ("torch._functorch._aot_autograd", "torch._functorch.aot_autograd")
+"""What torch puts around the graphs that it has compiled. All below it is of a compiler's making, and none of
+the program's."""
+
+
 def module_name(fn: FunctionType) -> str:
-    return fn.__globals__.get("__name__") or ""
+    return fn.__globals__.get("__name__") or name_by_file(fn.__code__.co_filename)
+
+
+def name_by_file(filename: str) -> str:
+    """The module of torch's that has written the function, if one has: its name goes by its file, as in
+    `.../torch/_functorch/_aot_autograd/subclass_codegen.py:codegen(...)`."""
+    folder = os.path.dirname(getattr(sys.modules.get("torch"), "__file__", None) or "")
+    if not folder or not filename.startswith(folder + os.sep):
+        return ""
+    path = filename[len(folder) - len("torch") :].partition(".py")[0]
+    return path.replace(os.sep, ".")
 
 
 def within(name: str, packages: tuple[str, ...]) -> bool:
@@ -268,7 +284,7 @@ def decide(fn: FunctionType, code: CodeType) -> tuple[int, int]:
     if is_disabled_by_mark(fn):
         return by_torchs_mark(vars(fn)), _frame.REFUSE
     name = module_name(fn)
-    if within(name, IMPORTS):
+    if within(name, (*IMPORTS, *COMPILED)):
         return _frame.SKIP_ALL, _frame.LEAF
     if is_torchs_wrapper(fn):  # or torch's compiler would see Framelift at work, and compile that
         return _frame.SKIP_ALL, _frame.LEAF

@@ -35,7 +35,7 @@ from framelift.dispatch.examples import (
     CompilerContext,
     Given,
     SizeOf,
-    fix_floats,
+    fix_numbers,
     giving_sizes,
     giving_sizes_first,
     note_attributes,
@@ -141,6 +141,10 @@ def run_sharing_blocks(
     return run_for_sizes(backend, name, graph, inputs, given, options)
 
 
+WHERE_IT_FAILED = "Error detected in "
+"""What torch tells of an error in a traced backward pass, which nobody needs where it is traced again."""
+
+
 def run_for_sizes(
     backend: Backend, name: str, graph: Graph, inputs: list[Any], given: Given, options: dict[str, Any]
 ) -> Any:
@@ -151,13 +155,19 @@ def run_for_sizes(
     if given.mode is None and given.symbols is not None and given.symbols.has_floats:
         # AOTAutograd relies on the value of each float that an operator is given, if it knows one
         try:
-            return run_restarting(backend, graph, kept, inputs, given._replace(knows_floats=False), options)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=WHERE_IT_FAILED)
+                return run_restarting(
+                    backend, graph, kept, inputs, given._replace(knows_floats=False), options
+                )
         except Exception:
             if _frame.interrupted():
                 raise
         graph = kept.made_again()
     try:
-        return run_restarting(backend, graph, kept, inputs, given, options)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=WHERE_IT_FAILED)
+            return run_restarting(backend, graph, kept, inputs, given, options)
     except Exception as error:
         if _frame.interrupted():
             raise
@@ -166,7 +176,7 @@ def run_for_sizes(
         why = f"{type(error).__name__}: {error}"
         log.info("the backend %s can't compile a graph for sizes that vary (%s)", name, why)
         settled = kept.made_again()
-        fix_floats(settled, given.symbols)
+        fix_numbers(settled, given.symbols)
         return run_in_context(backend, settled, inputs, given._replace(is_settled=True), options)
 
 

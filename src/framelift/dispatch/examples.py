@@ -340,9 +340,11 @@ def settle_all(symbols: Symbols) -> bool:
     return True
 
 
-def fix_floats(graph: Graph, symbols: Symbols) -> None:
-    """Floats that are settled are constants of the graph, which need not ask a tensor for them."""
+def fix_numbers(graph: Graph, symbols: Symbols) -> None:
+    """Numbers that are settled are constants of the graph. Floats it need not ask a tensor for."""
     for node, entry in zip(placeholders(graph), entries_of(graph, symbols), strict=True):
+        if entry is not None and type(entry.real) is int:
+            replace_uses(node, entry.real)
         if entry is not None and type(entry.real) is float:
             for asking in list(node.users):
                 replace_uses(asking, entry.real)

@@ -35,6 +35,10 @@ def make_of_symbols(call: Call, func: Any, args: tuple[Any, ...], kwargs: dict[s
     dtype = asked.setdefault("dtype", dtype_of(numbers))
     if not asked.keys() <= {"dtype", "device"} or not is_regular(data) or not fits(numbers, dtype):
         return NotImplemented
+    if dtype.is_floating_point and any(type(x) in FLOATS for x in numbers):
+        # too large a number is an infinity here, an error where a number fills a tensor
+        doubles = stacked(call, data, asked | {"dtype": torch.float64})
+        return doubles if dtype is torch.float64 else call(torch.Tensor.to, (doubles, dtype), {})
     return stacked(call, data, asked)
 
 

@@ -30,7 +30,7 @@ from framelift.core import breaks
 from framelift.core.blame import acts_for_program
 from framelift.core.breaks import Break, Place
 from framelift.core.config import config
-from framelift.graph import known_data, nested, op_memory
+from framelift.graph import known_data, nested, op_memory, real_errors
 from framelift.graph.body import HigherOrder, drop_redundant_setters
 from framelift.graph.builder import GraphBuilder
 from framelift.graph.contexts import Contexts, FunctionModes
@@ -383,7 +383,8 @@ class Recorder(TorchFunctionMode):
         for tensor, shape in filled:
             refuse_resizing(func, tensor, shape)
         fails = fakes.may_fail or fakes.warned or func in LOOKING_AT_DATA
-        fails = fails or any(map(needs_more_bits, (*args, *kwargs.values())))
+        # what is given may overlap, or be of a type that the result is not; fakes do not look at that
+        fails = fails or bool(filled) or any(map(needs_more_bits, (*args, *kwargs.values())))
         if fakes.drew_random or is_custom(func):
             self.random_numbers.note(func)
         if fakes.written and self.note_changes(fakes.written, tensors):
@@ -500,6 +501,8 @@ class Recorder(TorchFunctionMode):
             reason = of_a_fake_kernel(error)
             if has_symbols and type(error) is TypeError and any(map(is_number, args)):
                 reason = breaks.DATA_DEPENDENT_VALUE  # of which C takes a number, but no symbol
+            if reason is None and real_errors.has_class_of_its_own(error, func, args, kwargs):
+                reason = breaks.OPERATOR_ERROR
             if reason is None and (named := as_of_operator(error)) is not error:
                 raise named from error
             if reason is None:

@@ -34,12 +34,12 @@ UNSAFE |= {f"logspace.{kind}" for kind in ("Tensor_Tensor", "Tensor_Scalar", "Sc
 NAMES = """
     abs adaptive_avg_pool1d _adaptive_avg_pool2d adaptive_avg_pool2d _adaptive_avg_pool3d
     adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d _add_relu addbmm addmm
-    _addmm_activation addmv addr affine_grid_generator alias_copy _aminmax
+    _addmm_activation addmv addr affine_grid_generator alias_copy
     _amp_foreach_non_finite_check_and_unscale _amp_update_scale arange as_strided_copy
-    as_strided_scatter _assert_tensor_metadata avg_pool1d avg_pool2d avg_pool3d baddbmm
+    _assert_tensor_metadata avg_pool1d avg_pool2d avg_pool3d baddbmm
     bartlett_window batch_norm_elemt _batch_norm_no_update batch_norm_stats _batch_norm_with_update
     _batch_norm_with_update_functional bernoulli binary_cross_entropy_with_logits blackman_window
-    block_diag bmm bucketize cat cauchy _cdist_forward channel_shuffle _chunk_cat col2im complex
+    block_diag bmm cat cauchy _cdist_forward channel_shuffle _chunk_cat col2im
     _compute_linear_combination _conj_copy conj_physical constant_pad_nd _conv_depthwise2d
     conv_depthwise3d conv_tbc _convolution convolution convolution_overrideable copy _copy_from
     copysign cudnn_batch_norm cudnn_convolution _cudnn_rnn cummax _cummax_helper cummin
@@ -74,7 +74,7 @@ NAMES = """
     split_copy split_with_sizes_copy squeeze squeeze_copy _stack stack sum sym_numel sym_size
     sym_storage_offset sym_stride t t_copy tanh _thnn_fused_gru_cell _thnn_fused_lstm_cell threshold
     _to_copy topk trace transpose transpose_copy tril tril_indices _trilinear triu triu_indices
-    unbind_copy unfold_copy uniform _unsafe_index _unsafe_index_put _unsafe_masked_index
+    unbind_copy unfold_copy _unsafe_index _unsafe_index_put _unsafe_masked_index
     _unsafe_masked_index_put_accumulate unsafe_split unsafe_split_with_sizes _unsafe_view unsqueeze
     unsqueeze_copy upsample_bicubic2d _upsample_bicubic2d_aa upsample_bilinear2d
     _upsample_bilinear2d_aa upsample_linear1d upsample_nearest1d upsample_nearest2d
