@@ -309,7 +309,7 @@ class Trace:
             stopping = None if self.ended_by is None else Stopping(self.machine.stopped)
             if stopping is not None and self.ended_by is not None:
                 data_results.note_step(self.ended_by, stopping.standings[-1].point)
-            if stopping is not None and self.recorder.builder.symbols is not None:
+            if stopping is not None and self.world.inputs.dynamism.may_vary:
                 self.world.inputs.note_handed_over(stopping.variables())
             if self.ended_by is not None and self.ended_by.watches_gradients:
                 self.recorder.histories.watches_all = True

@@ -182,6 +182,8 @@ class Inputs(Part):
                 if dims:
                     shape = value.value.shape
                     handed_over[name] = tuple([None if n in dims else size for n, size in enumerate(shape)])
+            elif type(value) is Pending and self.dynamism.number(value.source, value.value):
+                handed_over[name] = VARIES
 
     def graph_input_source(self, node: torch.fx.Node, value: Any) -> Source:
         """Where an input of the graph is found."""
