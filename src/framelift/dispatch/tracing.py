@@ -521,6 +521,13 @@ def collect_guards(
             sources = source_of(first), source_of(second)
             if not any(source.is_drawn for source in sources):
                 world.guards.add(sources[0], Check.APART, sources[1])
+    for held in world.inputs.integers_read if mutated else ():
+        place = world.inputs.known[id(held)].source
+        for n in recorder.mutations.written_inputs():
+            written = recorder.inputs.entries[n].value
+            known_as = world.inputs.known.get(id(written))
+            if known_as is not None and written is not held and _guards.lie_apart(written, held):
+                world.guards.add(known_as.source, Check.APART, place)
     with torch._C.DisableTorchFunction():
         for (name, _), tensor in recorder.inputs.facts.items():
             check, answer = FACTS[name]

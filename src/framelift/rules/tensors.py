@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,14 +11,20 @@ import torch
 from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import refuse
-from framelift.graph import op_memory, wrapped_sizes
+from framelift.graph import known_data, op_memory, wrapped_sizes
+from framelift.graph.effects import overlap
 from framelift.graph.subclasses import is_wrapper_class
 from framelift.graph.symbols import SYMBOLIC, Dim
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
-from framelift.trace.dynamism import marks
+from framelift.rules.constants import wrap_constant
+from framelift.trace.dynamism import can_be_symbol, marks
+from framelift.trace.runtime_calls import outside_of_modes
 from framelift.trace.type_rules import type_rule
 from framelift.trace.world import TraceWorld
+
+INTEGER = torch.int64
+STRIDED = torch.strided
 
 
 def wrap_tensor(world: TraceWorld, value: Any, source: Source) -> Any:
@@ -36,10 +44,40 @@ def wrap_plain(world: TraceWorld, value: Any, source: Source, dims: dict[int, Di
     strides = () if dims else world.inputs.dynamism.strides(source, spec)
     if not dims and not strides:
         world.guards.add(source, Check.TENSOR, spec)
-        return world.inputs.add_tensor(value, source)
+        fake = world.inputs.add_tensor(value, source)
+        if spec.dtype is INTEGER and not spec.sizes:
+            note_integer(world, value, source, fake)
+        return fake
     fake = world.inputs.add_tensor(value, source, dims, strides)
     world.guards.add(source, Check.TENSOR, spec_with_symbols(value, fake))
     return fake
+
+
+def note_integer(world: TraceWorld, value: torch.Tensor, source: Source, fake: Any) -> None:
+    """The integer that a tensor holds, where the trace has to know something of it."""
+    if value.device.type != "cpu" or value.layout is not STRIDED or type(value) is not torch.Tensor:
+        return
+    inputs, place = world.inputs, source.child(Access.NUMBER)
+    inputs.holds_integers = True
+    if not inputs.reads_integers or source.access is Access.CONST:
+        return
+    with outside_of_modes():
+        number = value.item()
+    given: Any = functools.partial(wrap_constant, world, number, place)
+    if inputs.dynamism.mode is not False and can_be_symbol(number):
+        given = functools.partial(inputs.symbolic_number, number, place)
+    place_in_graph = world.recorder.builder.body.nodes[id(fake)]
+    world.recorder.inputs.numbers_in[place_in_graph] = functools.partial(read_integer, world, value, given)
+
+
+def read_integer(world: TraceWorld, tensor: torch.Tensor, given: Callable[[], Any]) -> Any:
+    """What the tensor held before the call, if nothing was written there."""
+    mutations = world.recorder.mutations
+    written = [world.recorder.inputs.entries[n].value for n in mutations.written_inputs()]
+    if any(isinstance(other, torch.Tensor) and overlap(tensor, other) for other in written):
+        raise known_data.Unknown
+    world.inputs.integers_read.append(tensor)
+    return given()
 
 
 def spec_with_symbols(value: torch.Tensor, fake: Any) -> _guards.TensorSpec:
