@@ -93,12 +93,14 @@ def wrap_wrapper(world: TraceWorld, value: Any, source: Source) -> Any:
     with torch._C.DisableTorchFunction():
         parts = parts_of(value)
         dims = world.inputs.dims_of(source, value)
-        if dims and (of_parts := dims_of_parts(world, value, source, parts, dims)):
-            return wrap_varying(world, value, source, dims, of_parts)
+        places = {name: (inner, source.child(Access.ATTR, name)) for name, inner in parts.items()}
+        if dims and (of_parts := dims_of_parts(world, value, places, dims)):
+            face = wrap_varying(world, value, source, dims, places, of_parts)
+            fix_parts(world, value, face)
+            return face
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
         face = world.inputs.add_tensor(value, source)
-        for name, inner in parts.items():
-            place = source.child(Access.ATTR, name)
+        for name, (inner, place) in places.items():
             world.inputs.hold(value, name, inner, place)
             if is_wrapper_class(type(inner)):
                 world.inputs.load(inner, place)
@@ -119,15 +121,20 @@ def parts_of(value: Any) -> dict[str, Any]:
     return parts
 
 
+Places = dict[str, tuple[Any, Source]]
+"""Name -> a tensor inside, and where it is found."""
+
+
 def dims_of_parts(
-    world: TraceWorld, value: Any, source: Source, parts: dict[str, Any], dims: dict[int, Dim]
+    world: TraceWorld, value: Any, places: Places, dims: dict[int, Dim]
 ) -> dict[str, dict[int, Dim]] | None:
     """Which dimensions of the tensors inside vary, if the wrapper's are among these."""
     with torch._C.DisableTorchFunction():
+        parts = {name: inner for name, (inner, _) in places.items()}
         ids = set(map(id, parts.values()))
         if len(ids) < len(parts) or not ids.isdisjoint(world.inputs.known):
             return None
-        found = {name: world.inputs.dims_of(source.child(Access.ATTR, name), parts[name]) for name in parts}
+        found = {name: world.inputs.dims_of(place, inner) for name, (inner, place) in places.items()}
         if world.inputs.dynamism.mode:
             found = {name: dict.fromkeys(range(parts[name].dim()), Dim()) | found[name] for name in parts}
         marked = {n: dim for n, dim in marks(value).items() if dim is not None and n in dims}
@@ -138,19 +145,23 @@ def dims_of_parts(
 
 
 def wrap_varying(
-    world: TraceWorld, value: Any, source: Source, dims: dict[int, Dim], of_parts: dict[str, dict[int, Dim]]
+    world: TraceWorld,
+    value: Any,
+    source: Source,
+    dims: dict[int, Dim],
+    places: Places,
+    of_parts: dict[str, dict[int, Dim]],
 ) -> Any:
     """A tensor around others of which sizes are symbols: these come in like any other tensors."""
     with torch._C.DisableTorchFunction():
         parts = {}
         for name, found in of_parts.items():
-            inner, place = getattr(value, name), source.child(Access.ATTR, name)
+            inner, place = places[name]
             world.inputs.hold(value, name, inner, place)
             parts[name] = wrap_plain(world, inner, place, found)
         face = world.inputs.add_tensor(value, source, dims, parts=parts)
         free = [n for n, size in enumerate(face.shape) if type(size) in SYMBOLIC]
         world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value, free))
-    fix_parts(world, value, face)
     return face
 
 
