@@ -126,7 +126,7 @@ Places = dict[str, tuple[Any, Source]]
 
 
 def dims_of_parts(
-    world: TraceWorld, value: Any, places: Places, dims: dict[int, Dim]
+    world: TraceWorld, value: Any, places: Places, dims: dict[int, Dim], says_sizes: bool = False
 ) -> dict[str, dict[int, Dim]] | None:
     """Which dimensions of the tensors inside vary, if the wrapper's are among these."""
     with torch._C.DisableTorchFunction():
@@ -141,7 +141,7 @@ def dims_of_parts(
         for name, part in parts.items():
             if part.shape == value.shape:  # what is said of the wrapper is meant of it
                 found[name] = found[name] | marked
-        return found if wrapped_sizes.are_those_of_parts(value, dims, parts, found) else None
+        return found if wrapped_sizes.can_vary(value, dims, parts, found, says_sizes) else None
 
 
 def wrap_varying(

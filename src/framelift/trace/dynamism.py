@@ -46,8 +46,9 @@ class Dynamism:
         """The user's word: all sizes and numbers are symbols, none are, or (None) those that change."""
         self.seen: dict[str, list[Any]] = {}
         """Source -> the values, or sizes, that earlier captures were made for."""
-        self.met: list[dict[str, tuple[int, ...]]] = []
-        """For each compilation, the latest last: tensors and the sizes that they had, symbols or not."""
+        self.met: list[dict[str, tuple[int, ...]]] = [{}]
+        """For each compilation, the latest last: tensors and the sizes that they had, where all are symbols:
+        then what captures rely on does not say which were the same."""
         self.saw_strides = False
         """Whether strides are among them."""
         self.tried: set[str] = set()
@@ -111,7 +112,7 @@ class Dynamism:
             self.refuse_varying(source, tensor)
         if (self.mode is False and not found) or tensor.layout is not torch.strided:
             return {n: dim for n, dim in marked.items() if dim is not None}
-        if self.met:
+        if self.mode:
             self.met[-1].setdefault(str(source), tuple(tensor.shape))
         if self.mode and not found and may_vary(source, tensor):
             histories = self.histories(source, tensor)

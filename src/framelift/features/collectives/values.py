@@ -59,7 +59,7 @@ def wrap_distributed(world: TraceWorld, value: Any, source: Source) -> Any:
         local, place = value._local_tensor, source.child(Access.SLOT, cls._local_tensor)
         places = {"_local_tensor": (local, place)}
         dims = world.inputs.dims_of(source, value)
-        varying = dims_of_parts(world, value, places, dims) if dims else None
+        varying = dims_of_parts(world, value, places, dims, says_sizes=True) if dims else None
         if varying:
             face = wrap_varying(world, value, source, dims, places, varying)
         else:
