@@ -196,6 +196,7 @@ class Compilation:
             if isinstance(error.__cause__, UserError):  # of what it has asked of Framelift, not of its own
                 raise error.__cause__ from None
             cause: Any = error.__cause__
+            self.state.first_seen = self.state.first_seen or error.sizes
             self.record.failed_as = type(cause).__name__
             self.record.failed = f"the program raised {self.record.failed_as}"
             log.debug("%s raised while captured; it runs as plain Python", self.state.name, exc_info=cause)

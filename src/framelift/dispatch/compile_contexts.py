@@ -179,7 +179,8 @@ class CodeState:
         self.sizes_on_other_ranks: list[dict[str, Any]] = []
         """What captures of it on other ranks rely on, if ranks agree."""
         self.first_seen: dict[str, Any] | None = None
-        """The sizes and numbers of a call that came before anything was compiled, if a stance asks."""
+        """The sizes and numbers of a call that came before anything was compiled, if a stance asks, or
+        that the program has refused."""
         self.was_shared = False
         """Whether it was captured by one rank for all, or was to be."""
         self.number = next(_numbers)

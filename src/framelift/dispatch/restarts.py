@@ -13,6 +13,8 @@ A run is repeated when
 - the graph asserts what the program checks, and can't be undone where that fails. The next run ends where
   the program checks data;
 - it ends where the program needs a definite value of a number of NumPy's that was taken for one that varies;
+- it ends where the program needs to know something of an integer in a tensor that comes in (`t.item()`). The
+  next run reads that integer like one that is passed: it is a symbol with guards;
 - a break is an error, and what could not be captured is a number or a size that only the data decides. In the
   next run these are symbols: the user wants one graph rather than a break.
 """
@@ -60,6 +62,7 @@ GENERATOR = 0x2A0
 OF_NUMBERS = frozenset(
     {NUMPY, DATA_DEPENDENT_BRANCH, DATA_DEPENDENT_VALUE, DYNAMIC_OUTPUT_SHAPE, GRAPH_ARGUMENT}
 )
+BRANCHING = (DATA_DEPENDENT_VALUE, DATA_DEPENDENT_BRANCH)
 DECIDED_BY_DATA = (DATA_DEPENDENT_VALUE, DYNAMIC_OUTPUT_SHAPE)
 FROM_DATA = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
 """Numbers and sizes that only the data decides are captured, as symbols."""
@@ -77,6 +80,8 @@ class Restart(NamedTuple):
     """Whether checks of the program's are assertions in the graph."""
     from_data: bool = False
     """Whether it captures numbers and sizes that only the data decides."""
+    reads_integers: bool | None = None
+    """Whether integers in tensors that come in are read, with guards; None: as before."""
     replays: bool = True
     """Whether calls of modules may be replayed."""
     preparation: Callable[[], Any] | None = None
@@ -107,6 +112,8 @@ class CaptureRuns:
     """Whether operators on tensors of layouts and types that not all backends take break."""
     replays: bool = field(default=True, init=False)
     """Whether calls of modules may be replayed."""
+    reads_integers: bool | None = field(default=None, init=False)
+    """Whether integers in tensors that come in are read as other inputs are; None: not needed yet."""
     ran: float = field(default=0.0, init=False)
     """When the latest run was done."""
 
@@ -135,6 +142,8 @@ class CaptureRuns:
             end, catches, asserts = found.end, catches and found.catches, asserts and found.asserts
             from_data = from_data or found.from_data
             self.replays = self.replays and found.replays
+            if found.reads_integers is not None:
+                self.reads_integers = found.reads_integers
             lost = time.perf_counter() - began
         found.restarts, found.restart_reasons, found.seconds_lost = len(reasons), reasons, lost
         found.seconds, found.trace_seconds = time.perf_counter() - began, self.ran - began - lost
@@ -159,6 +168,8 @@ class CaptureRuns:
                 return Restart(trace.ended_by, end)
             if trace.ended_by is not None and trace.world.frame.preparation is not None:
                 return Restart(trace.ended_by, end, preparation=trace.world.frame.preparation)
+            if trace.ended_by is not None and trace.ended_by.reason in BRANCHING and self.may_read(trace):
+                return Restart(trace.ended_by, end, reads_integers=self.reads_integers is None)
             if trace.ended_by is not None and (self.whole or trace.must_not_end_here()):
                 if trace.ended_by.reason in DECIDED_BY_DATA and not captures_from_data():
                     return Restart(trace.ended_by, end, from_data=True)
@@ -182,16 +193,24 @@ class CaptureRuns:
                     problem.context += f", alive at a break ({trace.ended_by.one_line})"
         return self.avoid(problem, kind, catches)
 
+    def may_read(self, trace: Trace) -> bool:
+        """Whether the next run should read integers, or if that was of no use, not read them."""
+        if self.reads_integers is None:
+            return config.capture_scalar_outputs and trace.world.inputs.holds_integers
+        return self.reads_integers
+
     def needs_definite(self, found: Break) -> bool:
         """Whether a run may have ended for a number without a definite value: the next one has constants."""
         return found.reason in OF_NUMBERS and self.dynamism is not None and self.dynamism.take_back()
 
     def trace(self, switches: TorchState, end: Ending | None, catches: bool) -> Trace:
-        trace = Trace(self.fn, self.arguments, switches, end, self.dynamism, catches, self.keeps_lines)
+        dynamism = Dynamism() if self.reads_integers and self.dynamism is None else self.dynamism
+        trace = Trace(self.fn, self.arguments, switches, end, dynamism, catches, self.keeps_lines)
         builder = trace.recorder.builder
         builder.only_ordinary = self.only_ordinary
         for observer in extensions.observers:
             trace.machine.look = observer.follow_trace() or trace.machine.look
+        trace.world.inputs.reads_integers = bool(self.reads_integers)
         if not self.replays or self.keeps_lines:
             trace.world.replays.enabled = False
         if self.whole:  # an error that is raised where the graph was called is better than no graph

@@ -56,7 +56,7 @@ from framelift.graph.recorder import Recorder, refuse_resizing
 from framelift.graph.result_sources import sources_of
 from framelift.graph.shared_memory import why_not_compiled
 from framelift.graph.torch_flags import TorchState
-from framelift.guards.guard import ClassFact, Guard, GuardFilter, thinned
+from framelift.guards.guard import ClassFact, Guard, GuardFilter, relied_on, thinned
 from framelift.guards.kinds import Check
 from framelift.guards.program import storage_groups
 from framelift.guards.sources import Source, variables
@@ -83,6 +83,8 @@ class EscapedError(Exception):
         """Whether an operator may raise one of another class: on fakes it has, or on real data."""
         self.is_doubtful = is_doubtful
         """Whether an operator may have failed for real before, and the program done something about it."""
+        self.sizes: dict[str, Any] = {}
+        """The sizes and numbers that came in, as far as the program has looked at them."""
 
 
 class Ending(NamedTuple):
@@ -180,7 +182,9 @@ class Trace:
                 may_have_failed = bool(recorder.builder.failing.nodes)
                 of_operator = may_have_failed or id(error) in world.errors.operator_errors
                 handles = world.functions.handles_errors or bool(self.fn.__code__.co_exceptiontable)
-                raise EscapedError(error, of_operator, may_have_failed and handles) from error
+                escaped = EscapedError(error, of_operator, may_have_failed and handles)
+                escaped.sizes = relied_on(world.guards.facts.values())
+                raise escaped from error
             self.disturbed = True
         finally:
             _frame.set_interceptor(before)
@@ -309,7 +313,7 @@ class Trace:
             stopping = None if self.ended_by is None else Stopping(self.machine.stopped)
             if stopping is not None and self.ended_by is not None:
                 data_results.note_step(self.ended_by, stopping.standings[-1].point)
-            if stopping is not None and self.recorder.builder.symbols is not None:
+            if stopping is not None and self.world.inputs.dynamism.may_vary:
                 self.world.inputs.note_handed_over(stopping.variables())
             if self.ended_by is not None and self.ended_by.watches_gradients:
                 self.recorder.histories.watches_all = True
@@ -521,6 +525,13 @@ def collect_guards(
             sources = source_of(first), source_of(second)
             if not any(source.is_drawn for source in sources):
                 world.guards.add(sources[0], Check.APART, sources[1])
+    for held in world.inputs.integers_read if mutated else ():
+        place = world.inputs.known[id(held)].source
+        for n in recorder.mutations.written_inputs():
+            written = recorder.inputs.entries[n].value
+            known_as = world.inputs.known.get(id(written))
+            if known_as is not None and written is not held and _guards.lie_apart(written, held):
+                world.guards.add(known_as.source, Check.APART, place)
     with torch._C.DisableTorchFunction():
         for (name, _), tensor in recorder.inputs.facts.items():
             check, answer = FACTS[name]

@@ -450,7 +450,9 @@ def made_of(
 ) -> Any:
     """A tensor of the same class around other parts."""
     with mode, torch._C.DisableTorchFunction():
-        _, context = tensor.__tensor_flatten__()
+        names, context = tensor.__tensor_flatten__()
+        rest = {name: getattr(tensor, name) for name in names if name not in parts}
+        parts = rest | parts  # which need not all be tensors
         return type(tensor).__tensor_unflatten__(parts, context, sizes, strides or tensor.stride())
 
 

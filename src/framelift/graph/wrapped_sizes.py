@@ -23,13 +23,18 @@ if TYPE_CHECKING:
 Dims = dict[int, Dim]
 
 
-def are_those_of_parts(tensor: Any, dims: Dims, parts: dict[str, Any], of_parts: dict[str, Dims]) -> bool:
-    """Whether each dimension of a wrapper that varies is one of a tensor inside, now as in earlier calls."""
+def can_vary(
+    tensor: Any, dims: Dims, parts: dict[str, Any], of_parts: dict[str, Dims], says_sizes: bool = False
+) -> bool:
+    """Whether each dimension of a wrapper that varies is one of a tensor inside, now as in earlier calls, or
+    is asked of the wrapper itself, which `says_sizes` without its class."""
     is_dense = not _guards.TensorSpec(tensor).own_strides
     if not is_dense or any(dim.is_marked for dim in dims.values()):
         return False
     if not all(type(part) in PLAIN_CLASSES and is_ordinary(part) for part in parts.values()):
         return False
+    if says_sizes:
+        return True
     within = {
         (parts[name].shape[n], dim.history) for name, found in of_parts.items() for n, dim in found.items()
     }

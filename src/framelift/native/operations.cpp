@@ -256,8 +256,19 @@ bool is_number_of_numpys(PyObject* value) {
   return !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && std::strncmp(type->tp_name, "numpy.", 6) == 0;
 }
 
-// A number of NumPy's as one of Python's.
+// The integer in a tensor that lies in the CPU's memory, which it takes no operator to read.
+PyObject* integer_in(Walk& walk, const at::Tensor& tensor) {
+  bool is_one = tensor.defined() && tensor.layout() == at::kStrided && tensor.device().is_cpu() &&
+      tensor.scalar_type() == at::kLong && tensor.dim() == 0 && tensor.has_storage();
+  const void* data = is_one ? tensor.const_data_ptr() : nullptr;
+  return data == nullptr ? nullptr : walk.keep(PyLong_FromLongLong(*static_cast<const int64_t*>(data)));
+}
+
+// A number of NumPy's, or an integer in a tensor, as one of Python's.
 PyObject* access_number(Operand&, Walk& walk, PyObject* parent) {
+  if (THPVariable_Check(parent)) {
+    return integer_in(walk, THPVariable_Unpack(parent));
+  }
   if (!is_number_of_numpys(parent)) {
     return nullptr;
   }

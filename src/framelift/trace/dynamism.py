@@ -26,6 +26,8 @@ from framelift.guards.sources import Source
 PASSED = frozenset({Access.ARG, Access.ITEM, Access.KEY, Access.DEQUE_ITEM})
 """How what is passed to a function is reached: with `dynamic=True` all numbers there are symbols."""
 LARGEST = 1 << 62
+REMEMBERED = 16
+"""So many compilations are asked which sizes were the same then."""
 
 
 class DimRange(NamedTuple):
@@ -44,6 +46,9 @@ class Dynamism:
         """The user's word: all sizes and numbers are symbols, none are, or (None) those that change."""
         self.seen: dict[str, list[Any]] = {}
         """Source -> the values, or sizes, that earlier captures were made for."""
+        self.met: list[dict[str, tuple[int, ...]]] = [{}]
+        """For each compilation, the latest last: tensors and the sizes that they had, where all are symbols:
+        then what captures rely on does not say which were the same."""
         self.saw_strides = False
         """Whether strides are among them."""
         self.tried: set[str] = set()
@@ -60,6 +65,7 @@ class Dynamism:
     def learn(self, captures: Iterable[dict[str, Any]]) -> None:
         """Takes in what earlier captures rely on, each as `relied_on` says it."""
         self.seen = {}
+        self.met = [*self.met[-REMEMBERED:], {}]
         for capture in captures:
             for source, found in capture.items():
                 self.seen.setdefault(source, []).append(found)
@@ -106,14 +112,17 @@ class Dynamism:
             self.refuse_varying(source, tensor)
         if (self.mode is False and not found) or tensor.layout is not torch.strided:
             return {n: dim for n, dim in marked.items() if dim is not None}
+        if self.mode:
+            self.met[-1].setdefault(str(source), tuple(tensor.shape))
         if self.mode and not found and may_vary(source, tensor):
             histories = self.histories(source, tensor)
-            found = {n: Dim(history=histories.get(n, ())) for n in range(tensor.dim())}
+            found = {n: Dim(history=history) for n, history in histories.items()}
         elif self.seen and not found and not is_static_parameter(tensor):
-            shape = tensor.shape
-            for n, history in self.histories(source, tensor).items():
-                if any(size != shape[n] for size in history):
-                    found[n] = Dim(history=history)
+            shape, known = tensor.shape, self.seen.get(str(source), ())
+            shapes = [sizes for sizes in known if type(sizes) is tuple and len(sizes) == len(shape)]
+            changed = [n for n, size in enumerate(shape) if any(sizes[n] != size for sizes in shapes)]
+            histories = self.histories(source, tensor) if changed else {}
+            found = {n: Dim(history=histories[n]) for n in changed}
         found |= {n: dim for n, dim in marked.items() if dim is not None}
         return {n: dim for n, dim in found.items() if marked.get(n, dim) is not None}
 
@@ -133,10 +142,11 @@ class Dynamism:
         ]
 
     def histories(self, source: Source, tensor: torch.Tensor) -> dict[int, tuple[Any, ...]]:
-        """What sizes each dimension had in earlier captures, if there were any."""
-        seen = self.seen.get(str(source), ())
-        shapes = [sizes for sizes in seen if type(sizes) is tuple and len(sizes) == tensor.dim()]
-        return dict(enumerate(zip(*shapes, strict=True)))
+        """What sizes each dimension had in earlier captures."""
+        name = str(source)
+        shapes = [*self.seen.get(name, ()), *(met[name] for met in self.met[:-1] if name in met)]
+        shapes = [sizes for sizes in shapes if type(sizes) is tuple and len(sizes) == tensor.dim()]
+        return {n: tuple([sizes[n] for sizes in shapes]) for n in range(tensor.dim())}
 
 
 def can_be_symbol(value: Any) -> bool:

@@ -56,6 +56,12 @@ class Inputs(Part):
         """What was looked at without being opened."""
         self.dynamism = Dynamism(False)
         """Which sizes and numbers are symbols."""
+        self.reads_integers = False
+        """Whether the integers that tensors hold are read as inputs are, with guards."""
+        self.holds_integers = False
+        """Whether there is a tensor that holds one."""
+        self.integers_read: list[torch.Tensor] = []
+        """Tensors whose integers were read."""
         self.numbers: dict[Source, Any] = {}
         """Source of a number -> the symbol for it."""
         self.number_inputs: dict[torch.fx.Node, Source] = {}
@@ -182,6 +188,8 @@ class Inputs(Part):
                 if dims:
                     shape = value.value.shape
                     handed_over[name] = tuple([None if n in dims else size for n, size in enumerate(shape)])
+            elif type(value) is Pending and self.dynamism.number(value.source, value.value):
+                handed_over[name] = VARIES
 
     def graph_input_source(self, node: torch.fx.Node, value: Any) -> Source:
         """Where an input of the graph is found."""

@@ -17,6 +17,7 @@ from framelift.graph.subclasses import is_wrapper_class
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.rules.constants import rebuild_constant, wrap_by_identity
+from framelift.rules.tensors import dims_of_parts, wrap_varying
 from framelift.trace.callable_rules import methods_of
 from framelift.trace.type_rules import Wrap, type_rule
 from framelift.trace.world import TraceWorld
@@ -55,12 +56,18 @@ def wrap_distributed(world: TraceWorld, value: Any, source: Source) -> Any:
     placements by value, since each tensor has a description of its own."""
     cls = type(value)
     with torch._C.DisableTorchFunction():
-        world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
-        face = world.inputs.add_tensor(value, source)
         local, place = value._local_tensor, source.child(Access.SLOT, cls._local_tensor)
-        world.inputs.hold(value, "_local_tensor", local, place)
-        if not is_wrapper_class(type(local)):
-            world.guards.add(place, Check.TENSOR, _guards.TensorSpec(local))
+        places = {"_local_tensor": (local, place)}
+        dims = world.inputs.dims_of(source, value)
+        varying = dims_of_parts(world, value, places, dims, says_sizes=True) if dims else None
+        if varying:
+            face = wrap_varying(world, value, source, dims, places, varying)
+        else:
+            world.guards.add(source, Check.TENSOR, _guards.TensorSpec(value))
+            face = world.inputs.add_tensor(value, source)
+            world.inputs.hold(value, "_local_tensor", local, place)
+            if not is_wrapper_class(type(local)):
+                world.guards.add(place, Check.TENSOR, _guards.TensorSpec(local))
     if is_wrapper_class(type(local)):
         world.inputs.load(local, place)
     spec, described = value._spec, source.child(Access.SLOT, cls._spec)
