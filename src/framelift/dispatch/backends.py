@@ -10,10 +10,12 @@ import contextlib
 import copy
 import functools
 import importlib.metadata
+import itertools
 import logging
 import os
 import sys
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -61,7 +63,7 @@ from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.graph.front_end import importing_for_torch
 from framelift.graph.kept import KeptGraph
-from framelift.graph.origins import describe_nodes, name_sources
+from framelift.graph.origins import describe_nodes, name_bodies, name_sources
 from framelift.graph.torch_flags import TorchState, flags_lock
 from framelift.graph.torch_forms import TransformLevels, in_torchs_words, leaving_no_levels
 
@@ -74,6 +76,7 @@ _registered: dict[str, Backend] = {}
 _tags: dict[str, tuple[str, ...]] = {}
 """Name -> what kind of backend it is: "debug" for those that make nothing faster."""
 NOTHING_KNOWN = Given()
+graph_numbers = itertools.count(1)
 
 
 def register_backend(
@@ -274,6 +277,7 @@ def run_in_context(
     name_sources(graph, inputs)
     if not takes_fakes(backend):
         note_attributes(graph, inputs)
+        name_bodies(graph)
     if (end := graph.meta.pop(END_OF_GRAPH, None)) is not None:
         graph.compile_subgraph_reason = end
     context = CompilerContext(graph, inputs, given)
@@ -281,7 +285,11 @@ def run_in_context(
     differentiated = sum(map(is_differentiated, graph.graph.output_node().all_input_nodes))
     unchanged = nothing_changed(inputs, given.written if is_shown else ())
     with unchanged, numbered_compilation(), tracing(context):
-        graph.meta["dynamo_compile_id"] = CompileContext.current_compile_id()
+        graph.meta |= {
+            "dynamo_compile_id": CompileContext.current_compile_id(),
+            "dynamo_flat_name_to_original_fqn": {},
+            "backend_id": f"__compiled_fn_{next(graph_numbers)}_{str(uuid.uuid4()).replace('-', '_')}",
+        }
         try:
             examples = context.examples
             has_sizes = given.varies and given.mode is None

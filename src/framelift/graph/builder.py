@@ -57,8 +57,8 @@ class GraphInputs:
         self.graph = body.graph
         self.entries: list[GraphInput] = []
         self.read_at: dict[int, int] = {}
-        """id of a tensor that a module holds -> how many inputs there were when the program read it first. Torch
-        makes an input of it there, and of others where they are first used."""
+        """id of a tensor that a module holds -> how many inputs there were when the program read it first.
+        torch makes an input of it there, and of others where they are first used."""
         self.unused: list[GraphInput] = []
         """Those that were dropped: guards may be about their sizes."""
         self.index_of: dict[int, int] = {}
