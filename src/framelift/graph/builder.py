@@ -56,9 +56,9 @@ class GraphInputs:
         self.tape = tape
         self.graph = body.graph
         self.entries: list[GraphInput] = []
-        self.read_at: dict[int, int] = {}
-        """id of a tensor that a module holds -> how many inputs there were when the program read it first.
-        torch makes an input of it there, and of others where they are first used."""
+        self.read_at: dict[int, tuple[float, int]] = {}
+        """id of a tensor that a module holds -> how many inputs there were when the program first read it,
+        and how many such tensors. torch makes an input of it there, and of others where they are first used."""
         self.unused: list[GraphInput] = []
         """Those that were dropped: guards may be about their sizes."""
         self.index_of: dict[int, int] = {}
@@ -137,7 +137,7 @@ class GraphInputs:
     def put_in_order(self) -> None:
         """Inputs come in the order in which the program has met them, as torch's tools know it."""
         place = {id(entry): n for n, entry in enumerate(self.entries)}
-        met = lambda entry: self.read_at.get(id(entry.value), place[id(entry)] + 0.5)
+        met = lambda entry: self.read_at.get(id(entry.value), (place[id(entry)] + 0.5, 0))
         ordered = sorted(self.entries, key=met)
         if ordered != self.entries:
             for entry in reversed(ordered):

@@ -15,11 +15,13 @@ tools read are made when a graph is handed to somebody who may read them (`descr
 
 from __future__ import annotations
 
+import os
 import re
 import traceback
 import weakref
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -33,6 +35,9 @@ ORIGIN = "framelift_origin"
 """The key of a node's origin, until it is described."""
 NO_NAME = re.compile(r"[^a-zA-Z0-9]+")
 """What of an expression can't be in a name, or would make it long."""
+OWN_FILES = f"{Path(__file__).parents[1]}{os.sep}"
+STANDARD_MODULES = ("torch.nn.modules.", "torch.ao.")
+"""Where the modules are defined that stand for what they call."""
 LONGEST_NAME = 400
 """A key of a dictionary may be a text of any length."""
 
@@ -337,7 +342,9 @@ class Descriptions:
     def line(self, code: Decoded, at: int) -> str:
         found = code.texts.get(at)
         if found is None:
-            found = code.texts[at] = as_traceback(code.place(at))
+            place = code.place(at)
+            is_own = place.code.co_filename.startswith(OWN_FILES)  # such as what enters a module of torch's
+            found = code.texts[at] = "" if is_own else as_traceback(place)
         return found
 
     def modules_of(self, activation: Activation) -> dict[str, tuple[str, type]]:
@@ -359,7 +366,9 @@ class Descriptions:
     def function_of(self, node: torch.fx.Node, modules: dict[str, tuple[str, type]]) -> Any:
         """A module of torch's own stands for what it calls."""
         _, cls = next(reversed(modules.values()), ("", None))
-        return cls if cls is not None and cls.__module__.startswith("torch.nn.") else node.target
+        if cls is None or not cls.__module__.startswith(STANDARD_MODULES):
+            return node.target
+        return node.target if cls.__module__ == "torch.nn.modules.container" else cls
 
 
 def as_traceback(place: Place) -> str:
