@@ -57,8 +57,8 @@ class GraphInputs:
         self.graph = body.graph
         self.entries: list[GraphInput] = []
         self.read_at: dict[int, tuple[float, int]] = {}
-        """id of a tensor that a module holds -> how many inputs there were when the program first read it,
-        and how many such tensors. torch makes an input of it there, and of others where they are first used."""
+        """id of a tensor that a module holds -> how many inputs, and such tensors, there were when the
+        program first read it. torch makes an input there, and of others where they are first used."""
         self.unused: list[GraphInput] = []
         """Those that were dropped: guards may be about their sizes."""
         self.index_of: dict[int, int] = {}
