@@ -26,9 +26,10 @@ from framelift.graph.functions import describe
 from framelift.graph.known_data import in_this_call
 from framelift.interpreter.pending import Pending, opened
 from framelift.rules.instances import rebuild_instance
-from framelift.trace.callable_rules import BY_MARK, control, control_of, serve
+from framelift.trace.callable_rules import BY_MARK, BY_NAME, control, control_of, serve
 from framelift.trace.machine import TraceFrame, interpreted
 from framelift.trace.type_rules import type_rule
+from framelift.trace.world import TraceWorld
 
 
 def for_each(mark: Callable[[Any], Any]) -> Any:
@@ -285,6 +286,13 @@ def serve_skip_frame(f: TraceFrame, /, msg: Any = "") -> None:
 @serve(graph_break)
 def serve_graph_break(f: TraceFrame, /, msg: Any = "") -> None:
     raise Break(breaks.ASKED_FOR, str(opened(msg)))
+
+
+def torchs_graph_break(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    raise Break(breaks.ASKED_FOR, str(opened(kwargs.get("msg", args[0] if args else ""))))
+
+
+BY_NAME["torch._dynamo.decorators", "graph_break"] = torchs_graph_break  # also where it is not installed
 
 
 # ---- plain Python

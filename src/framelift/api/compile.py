@@ -78,6 +78,8 @@ def compile(
     settings = {name: value for name, value in locals().items() if name != "model"}
     check_watching(name, guard_fail_fn=guard_fail_fn, guard_filter_fn=guard_filter_fn)
     check_limits(recompile_limit, isolate_recompiles)
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise UserError(f"framelift.compile: dynamic must be True, False or None, not {dynamic!r:.80}")
     check_background(background, backend)
     if options is not None and "guard_filter_fn" in options:  # which is where torch.compile has it
         guard_filter_fn = guard_filter_fn or options["guard_filter_fn"]

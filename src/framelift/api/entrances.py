@@ -80,9 +80,10 @@ def entrance(target: Any) -> Callable[..., Any]:
     """
     if in_user_code(target):
         return target
+    fn = target  # as the inputs of the graph are called after it: `l_fn_parameters_weight_`
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return target(*args, **kwargs)
+        return fn(*args, **kwargs)
 
     code = entrance_code(call.__code__, target)
     scope = {"__name__": "entrance"}  # no module of Framelift's: what comes after a break is looked at too

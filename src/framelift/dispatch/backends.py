@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import itertools
 import logging
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -59,7 +61,7 @@ from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.graph.front_end import importing_for_torch
 from framelift.graph.kept import KeptGraph
-from framelift.graph.origins import describe_nodes, name_sources
+from framelift.graph.origins import describe_nodes, name_bodies, name_sources
 from framelift.graph.torch_flags import TorchState, flags_lock
 from framelift.graph.torch_forms import TransformLevels, in_torchs_words, leaving_no_levels
 
@@ -67,6 +69,7 @@ log = logging.getLogger("framelift")
 
 
 NOTHING_KNOWN = Given()
+graph_numbers = itertools.count(1)
 
 
 def run_backend(
@@ -205,6 +208,7 @@ def run_in_context(
     name_sources(graph, inputs)
     if not takes_fakes(backend):
         note_attributes(graph, inputs)
+        name_bodies(graph)
     if (end := graph.meta.pop(END_OF_GRAPH, None)) is not None:
         graph.compile_subgraph_reason = end
     context = CompilerContext(graph, inputs, given)
@@ -212,7 +216,11 @@ def run_in_context(
     differentiated = sum(map(is_differentiated, graph.graph.output_node().all_input_nodes))
     unchanged = nothing_changed(inputs, given.written if is_shown else ())
     with unchanged, numbered_compilation(), tracing(context):
-        graph.meta["dynamo_compile_id"] = CompileContext.current_compile_id()
+        graph.meta |= {
+            "dynamo_compile_id": CompileContext.current_compile_id(),
+            "dynamo_flat_name_to_original_fqn": {},
+            "backend_id": f"__compiled_fn_{next(graph_numbers)}_{str(uuid.uuid4()).replace('-', '_')}",
+        }
         try:
             examples = context.examples
             has_sizes = given.varies and given.mode is None

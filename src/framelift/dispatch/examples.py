@@ -170,7 +170,7 @@ def put_sizes_first(graph: Graph, sizes: list[SizeOf], examples: list[Any]) -> N
         taken.meta["example_value"] = taken.meta["val"] = symbol
         argument = tensor.meta.get("grapharg")
         if argument is not None:
-            taken.meta["grapharg"] = argument.size(dim)
+            taken.meta["grapharg"] = argument.size(dim, symbol)
             taken._dynamo_source = taken.meta["grapharg"].source
         known[symbol.node.expr] = taken
     place = {node: n for n, node in enumerate(inputs)}

@@ -56,6 +56,9 @@ class GraphInputs:
         self.tape = tape
         self.graph = body.graph
         self.entries: list[GraphInput] = []
+        self.read_at: dict[int, tuple[float, int]] = {}
+        """id of a tensor that a module holds -> how many inputs, and such tensors, there were when the
+        program first read it. torch makes an input there, and of others where they are first used."""
         self.unused: list[GraphInput] = []
         """Those that were dropped: guards may be about their sizes."""
         self.index_of: dict[int, int] = {}
@@ -128,6 +131,18 @@ class GraphInputs:
         self.entries = [entry for entry in self.entries if entry.node.users]
         for entry in self.unused:
             self.graph.erase_node(entry.node)
+        if self.read_at:
+            self.put_in_order()
+
+    def put_in_order(self) -> None:
+        """Inputs come in the order in which the program has met them, as torch's tools know it."""
+        place = {id(entry): n for n, entry in enumerate(self.entries)}
+        met = lambda entry: self.read_at.get(id(entry.value), (place[id(entry)] + 0.5, 0))
+        ordered = sorted(self.entries, key=met)
+        if ordered != self.entries:
+            for entry in reversed(ordered):
+                next(iter(self.graph.nodes)).prepend(entry.node)
+            self.entries = ordered
 
 
 def as_input(value: Any) -> Any:

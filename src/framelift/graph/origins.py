@@ -15,14 +15,18 @@ tools read are made when a graph is handed to somebody who may read them (`descr
 
 from __future__ import annotations
 
+import os
 import re
 import traceback
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.fx
+from torch.fx import GraphModule
 
 from framelift.bytecode.decode import RETURNED, Decoded
 from framelift.core.breaks import Place
@@ -31,6 +35,9 @@ ORIGIN = "framelift_origin"
 """The key of a node's origin, until it is described."""
 NO_NAME = re.compile(r"[^a-zA-Z0-9]+")
 """What of an expression can't be in a name, or would make it long."""
+OWN_FILES = f"{Path(__file__).parents[1]}{os.sep}"
+STANDARD_MODULES = ("torch.nn.modules.", "torch.ao.")
+"""Where the modules are defined that stand for what they call."""
 LONGEST_NAME = 400
 """A key of a dictionary may be a text of any length."""
 
@@ -169,15 +176,37 @@ class CallableText(str):
         return str(self)
 
 
+def nothing() -> None:
+    pass
+
+
 class GraphArgument(NamedTuple):
     """What is noted of a placeholder under "grapharg"."""
 
     source: InputSource
     is_tensor: bool
+    fake_tensor: Any = None
+    """What stood for it in the trace."""
+    pass_arg_as_tensor: bool = False
+    """Whether it is a number, which the graph takes as a tensor."""
+    found: Callable[[], Any] = nothing
+    """Gives what came in, as long as the program keeps it."""
 
-    def size(self, dim: int) -> GraphArgument:
+    @property
+    def example(self) -> Any:
+        return self.found()
+
+    def of(self, value: Any, stand_in: Any) -> GraphArgument:
+        """With what came in, of which nothing is kept alive."""
+        if isinstance(value, torch.Tensor):
+            as_tensor = not self.is_tensor
+            return self._replace(fake_tensor=stand_in, pass_arg_as_tensor=as_tensor, found=weakref.ref(value))
+        return self._replace(found=lambda: stand_in)
+
+    def size(self, dim: int, symbol: Any) -> GraphArgument:
         """For one of its sizes."""
-        return GraphArgument(InputSource(f"{self.source.name!s}.size()[{dim}]"), is_tensor=False)
+        source = InputSource(f"{self.source.name!s}.size()[{dim}]")
+        return GraphArgument(source, is_tensor=False, found=lambda: symbol)
 
 
 def describe_nodes(module: torch.fx.GraphModule) -> None:
@@ -195,6 +224,8 @@ def name_sources(module: torch.fx.GraphModule, inputs: Sequence[Any] = ()) -> No
         node._dynamo_source = None if argument is None else argument.source
         if argument is None:
             continue
+        if value is not None:
+            node.meta["grapharg"] = argument.of(value, node.meta.get("example_value"))
         name = name_of_input(str(argument.source.name))
         if name not in taken and node.name.startswith(name.lower()):
             node.target = name
@@ -203,6 +234,49 @@ def name_sources(module: torch.fx.GraphModule, inputs: Sequence[Any] = ()) -> No
             node.type = torch.nn.Parameter if isinstance(value, torch.nn.Parameter) else torch.Tensor
         elif isinstance(node.meta.get("example_value"), torch.SymInt):
             node.type = torch.SymInt
+
+
+def name_bodies(module: torch.fx.GraphModule) -> None:
+    """Bodies are numbered over the whole graph, those within first, as torch's front end numbers them:
+    `cond_true_0` is within `cond_true_1`."""
+    if any(isinstance(each, torch.fx.GraphModule) for each in module._modules.values()):
+        BodyNumbers().put(module)
+
+
+class BodyNumbers:
+    def __init__(self) -> None:
+        self.taken: dict[str, int] = {}
+        """What bodies are called before their numbers -> how many are."""
+
+    def put(self, module: torch.fx.GraphModule) -> None:
+        names: dict[str, str] = {}
+        for node in module.graph.nodes:
+            fetched = [str(each.target) for each in node.all_input_nodes if each.op == "get_attr"]
+            new = {each: module._modules.get(each) for each in fetched if each not in names}
+            bodies = {name: body for name, body in new.items() if isinstance(body, GraphModule)}
+            for body in bodies.values():
+                self.put(body)
+            for name in bodies:
+                stem, _, number = name.rpartition("_")
+                if stem and number.isdecimal():
+                    names[name] = f"{stem}_{self.taken.setdefault(stem, 0)}"
+                    self.taken[stem] += 1
+        if any(name != new for name, new in names.items()):
+            self.rename(module, names)
+
+    def rename(self, module: torch.fx.GraphModule, names: dict[str, str]) -> None:
+        held = dict(module._modules)
+        module._modules.clear()
+        module._modules.update({names.get(name, name): body for name, body in held.items()})
+        nodes = [node for node in module.graph.find_nodes(op="get_attr") if node.target in names]
+        others = {node.name for node in module.graph.nodes}.difference(node.name for node in nodes)
+        for node in nodes:
+            called = str(node.name) == str(node.target)  # the same body may be fetched more than once
+            node.target = names[str(node.target)]
+            if called and node.target not in others:
+                node.name = node.target
+                module.graph._graph_namespace._rename_object(node, node.name)
+        module.recompile()
 
 
 def forget_origins(module: torch.fx.GraphModule) -> None:
@@ -268,7 +342,9 @@ class Descriptions:
     def line(self, code: Decoded, at: int) -> str:
         found = code.texts.get(at)
         if found is None:
-            found = code.texts[at] = as_traceback(code.place(at))
+            place = code.place(at)
+            is_own = place.code.co_filename.startswith(OWN_FILES)  # such as what enters a module of torch's
+            found = code.texts[at] = "" if is_own else as_traceback(place)
         return found
 
     def modules_of(self, activation: Activation) -> dict[str, tuple[str, type]]:
@@ -290,7 +366,9 @@ class Descriptions:
     def function_of(self, node: torch.fx.Node, modules: dict[str, tuple[str, type]]) -> Any:
         """A module of torch's own stands for what it calls."""
         _, cls = next(reversed(modules.values()), ("", None))
-        return cls if cls is not None and cls.__module__.startswith("torch.nn.") else node.target
+        if cls is None or not cls.__module__.startswith(STANDARD_MODULES):
+            return node.target
+        return node.target if cls.__module__ == "torch.nn.modules.container" else cls
 
 
 def as_traceback(place: Place) -> str:

@@ -45,14 +45,16 @@ def printer() -> printers.PythonPrinter:
 
 
 class At(TorchSource):
-    """One of the inputs with symbols, by its number; torch says of which part of it (`.size()[0]`)."""
+    """One of the inputs with symbols, by its number; torch says of which part of it (`.size()[0]`), and calls
+    symbols after the text."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, text: str = "") -> None:
         self.number = number
+        self.text = text or f"t{number}"
 
     @property
     def name(self) -> str:
-        return f"t{self.number}"
+        return self.text
 
     _name_template = name
 
@@ -122,6 +124,8 @@ class Symbols:
             allow_dynamic_output_shape_ops=config.capture_dynamic_output_shape_ops,
         )
         self.inputs: list[Input] = []
+        self.sources: list[At] = []
+        """Where torch is told that they are found."""
         self.wrapped: list[Wrapped] = []
         self.rows: list[InRows] = []
         self.reads: dict[Any, Read] = {}
@@ -150,9 +154,9 @@ class Symbols:
             dynamic_strides=[kinds.DUCK if n in varying else kinds.INFER_STRIDE for n in range(tensor.dim())],
             constraint_sizes=[dims[n].constraint() if n in dims else None for n in range(tensor.dim())],
         )
-        create = self.env.create_symbolic_sizes_strides_storage_offset
+        create, at = self.env.create_symbolic_sizes_strides_storage_offset, self.next_source(node)
         self.env.histories = {n: dim.history for n, dim in dims.items() if dim.history}
-        sizes, strides, _ = create(tensor, At(len(self.inputs)), symbolic_context=context)
+        sizes, strides, _ = create(tensor, at, symbolic_context=context)
         self.env.histories = {}
         self.env.pending_fresh_unbacked_symbols.clear()  # it is known what they are
         made = Input(node, tensor, None, tuple(sizes), tuple(strides), context)
@@ -164,6 +168,14 @@ class Symbols:
             if marked.is_marked and type(sizes[n]) is torch.SymInt:
                 self.apply_mark(marked, sizes[n])
         return made
+
+    def next_source(self, node: torch.fx.Node | None) -> At:
+        """Where the next input is found: torch names its symbols after that."""
+        argument = None if node is None else node.meta.get("grapharg")
+        text = "" if argument is None else str(argument.source.name)
+        at = At(len(self.inputs), "" if any(known.text == text for known in self.sources) else text)
+        self.sources = [*self.sources[: len(self.inputs)], at]
+        return at
 
     def apply_mark(self, dim: Dim, size: Any) -> None:
         """What marks say of a size beside its range."""
@@ -192,7 +204,7 @@ class Symbols:
 
     def number(self, node: torch.fx.Node | None, value: int | float) -> Any:
         """A symbol for an int or a float; any value will do, 0 and 1 too."""
-        at = At(len(self.inputs))
+        at = self.next_source(node)
         symbol: Any
         varies = symbolic_shapes.DimDynamic.DYNAMIC
         if type(value) is int:
@@ -280,7 +292,7 @@ class Symbols:
         self.drop_nested()
         (helper,) = self.env.produce_guards_verbose(
             [self.pristine(entry) for entry in self.inputs],
-            [At(n) for n in range(len(self.inputs))],
+            self.sources[: len(self.inputs)],
             reference,
             input_contexts=[entry.context for entry in self.inputs],
             langs=("python",),

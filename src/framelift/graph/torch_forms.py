@@ -9,9 +9,10 @@ function say what its form in torch's words is (`form_of`); `in_torchs_words` wr
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -34,18 +35,18 @@ FORMS: dict[Any, Callable[[Call], Sequence[Any]]] = {}
 """Function of Framelift's -> what writes a call of it; that gives the nodes of its results."""
 
 
-DIFFERENTIATING: set[Any] = set()
-"""Those whose form begins and ends a level of differentiation. In a body of an operator that torch itself
-differentiates, it gives other results: the function of Framelift's is left there."""
+IN_ONE_CALL: dict[Any, Callable[[Call], Sequence[Any]]] = {}
+"""For those whose form begins and ends a level of differentiation: what writes a call of torch's function for
+users on the body. In a body of an operator that torch itself differentiates the form gives other results."""
 
 
-def form_of(function: Any, differentiates: bool = False) -> Any:
+def form_of(function: Any, in_one_call: Any = None) -> Any:
     """Registers what writes the calls of a function in torch's words."""
 
     def register(write: Callable[[Call], Sequence[Any]]) -> Callable[[Call], Sequence[Any]]:
         FORMS[function] = write
-        if differentiates:
-            DIFFERENTIATING.add(function)
+        if in_one_call is not None:
+            IN_ONE_CALL[function] = in_one_call
         return write
 
     return register
@@ -79,7 +80,8 @@ class Writer:
 
     def __init__(self, for_compiler: bool, around: Writer | None = None) -> None:
         self.for_compiler = for_compiler
-        self.left_alone: Collection[Any] = ()
+        self.is_differentiated = False
+        """Whether torch differentiates what is written here, as a whole."""
         self.graph = torch.fx.Graph()
         self.modules: dict[str, Any] = {}
         self.names: dict[int, str] = {}
@@ -103,7 +105,7 @@ class Writer:
 
     def body(self, module: Module) -> Module:
         writer = Writer(self.for_compiler, self)
-        writer.left_alone = DIFFERENTIATING if is_differentiated(module) else ()
+        writer.is_differentiated = is_differentiated(module)
         made = writer.rewrite(module)
         made.make_forward()  # a captured backward pass looks into it
         return made
@@ -126,7 +128,7 @@ class Writer:
                 known[node] = self.graph.node_copy(node) if inputs is None else next(inputs)
             elif node.op == "get_attr":
                 continue  # whoever uses it decides what becomes of it
-            elif node.target in FORMS and node.target not in self.left_alone:
+            elif node.target in FORMS:
                 known[node] = self.write_form(node, module, here)
             elif node.target is operator.getitem and type(known.get(node.args[0])) is tuple:
                 known[node] = known[node.args[0]][node.args[1]]
@@ -142,7 +144,8 @@ class Writer:
         for called in node.meta.get("source_fn_stack", ())[-1:]:
             self.written_as[called] = None
         try:
-            return tuple(FORMS[node.target](Call(self, node, module, here)))
+            write = IN_ONE_CALL.get(node.target) if self.is_differentiated else None
+            return tuple((write or FORMS[node.target])(Call(self, node, module, here)))
         finally:
             self.open.pop()
 
@@ -191,6 +194,25 @@ class Call:
         found: Any = self.node.args[n]
         body: Module = getattr(self.module, found.target)
         return body
+
+    def function(self, primals: int, outputs: int | None, held: Sequence[Any]) -> Node:
+        """The body as a function of its first values that holds the others. It gives a pair: as many results,
+        or the first one, and all others."""
+        module = self.writer.body(self.body)
+        given = module.graph.find_nodes(op="placeholder")
+        for node in given[primals:]:
+            given[0].prepend(node)
+        output = module.graph.output_node()
+        results: Any = output.args[0]
+        head = results[0] if outputs is None else tuple(results[:outputs])
+        output.args = ((head, list(results[outputs or 1 :])),)
+        module.recompile()
+        names = (f"function_{n}" for n in itertools.count())
+        name = next(each for each in names if each not in self.writer.modules)
+        self.writer.modules[name] = module
+        made = self.writer.graph.create_node("get_attr", name)
+        made.meta = dict(self.meta)
+        return self.add(functools.partial, (made, *held)) if held else made
 
     @property
     def nesting(self) -> int:

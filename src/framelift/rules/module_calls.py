@@ -75,9 +75,9 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             args = found if isinstance(found, tuple) else (found,)
     result = module.forward(*args, **kwargs)
     for hook, takes_kwargs in hooks_of(module, "_forward_hooks"):
-        found = hook(module, args, kwargs, result) if takes_kwargs else hook(module, args, result)
-        if found is not None:
-            result = found
+        hook_result = hook(module, args, kwargs, result) if takes_kwargs else hook(module, args, result)
+        if hook_result is not None:
+            result = hook_result
     return result
 
 

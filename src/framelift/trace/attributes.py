@@ -389,6 +389,8 @@ class Attributes(Part):
                 raw = held.value
                 if id(raw) not in known and id(raw) not in blind:
                     if name in raw:
+                        if place != "_modules":
+                            world.inputs.note_read(raw[name])
                         return guards.found(held.source.child(Access.KEY, name), raw[name])
                     guards.add(held.source, Check.NO_KEY, name)
                     continue
@@ -396,6 +398,8 @@ class Attributes(Part):
             if type(held) is Pending and type(held.value) is dict and held.source in world.inputs.glanced:
                 self.registries.add(held.source)
             if value is not MISSING:
+                if place != "_modules" and type(value) is Pending:
+                    world.inputs.note_read(value.value)
                 return value
         raise AttributeError(f"'{type(module).__name__}' object has no attribute '{name}'")
 

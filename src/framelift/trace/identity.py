@@ -56,6 +56,8 @@ class Identity(Part):
             left, right = right, left
         if right is None and type(left) is Pending and left.opened is MISSING:
             none = left.value is None
+            if isinstance(left.value, torch.Tensor):
+                self.world.inputs.note_read(left.value)
             self.world.guards.add(left.source, Check.IS if none else Check.IS_NOT, None)
             return none
         if type(left) is Pending or type(right) is Pending:

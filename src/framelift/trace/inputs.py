@@ -109,6 +109,11 @@ class Inputs(Part):
             tape.entries.append(OpenedInput(source, fake, recorder.inputs.entries[-1].node))
         return self.know(value, fake, source)
 
+    def note_read(self, value: Any) -> None:
+        """The program has got hold of a tensor that it may use later: inputs come in this order."""
+        inputs = self.world.recorder.inputs
+        inputs.read_at.setdefault(id(value), (len(inputs.entries), len(inputs.read_at)))
+
     def stand_in(self, value: Any, made: Any, source: Source) -> Any:
         """Something that can't change, made anew of what stands for its parts: at run time it is `value`."""
         self.stand_ins[id(made)] = Known(value, made, source)

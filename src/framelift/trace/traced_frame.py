@@ -20,8 +20,9 @@ from framelift.guards.sources import STACK, Source
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.part import Part
 
-CALLING = ("forward", "_call_impl")
-"""Functions whose frames belong to a call of a module: its own, and torch's that calls hooks too."""
+CALLING = ("forward", "_call_impl", "call_with_hooks")
+"""Functions whose frames belong to a call of a module: its own, torch's that calls hooks too, and what is
+interpreted in its place."""
 OWN_PACKAGE = __name__.partition(".")[0]
 
 

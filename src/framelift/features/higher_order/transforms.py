@@ -104,7 +104,60 @@ def settings_around() -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-@form_of(apply, differentiates=True)
+def call_apply(call: Call) -> Any:
+    body = call.here(call.node.args[0])
+    return items(call, call.add(operator.call, (body, *call.values)), call.results)
+
+
+def call_gradients(call: Call) -> Any:
+    """`torch.func.grad_and_value` of a function that gives one tensor, and auxiliary results."""
+    count, _ = counts(call)
+    function = call.function(count, None, call.values[count:])
+    transformed = call.add(torch.func.grad_and_value, (function, tuple(range(count)), True))
+    found = call.add(operator.call, (transformed, *call.values[:count]))
+    grads, (first, others) = parts(call, found, 0), pair(call, parts(call, found, 1))
+    results = call.results
+    return [
+        *items(call, grads, results[:count]),
+        call.like(first, results[count]),
+        *items(call, others, results[count + 1 :]),
+    ]
+
+
+def call_pull_back(call: Call) -> Any:
+    count, outputs = counts(call)
+    given, rest = call.values[:count], call.values[count + outputs :]
+    function = call.function(count, outputs, rest)
+    pull = parts(call, call.add(torch.func.vjp, (function, *given), has_aux=True), 1)
+    found = call.add(operator.call, (pull, tuple(call.values[count : count + outputs])))
+    return items(call, found, call.results[:count])
+
+
+def call_push_forward(call: Call) -> Any:
+    count, outputs = counts(call)
+    given, tangents = call.values[:count], call.values[count : 2 * count]
+    function = call.function(count, outputs, call.values[2 * count :])
+    strict = bool(call.settings.get("strict", False))
+    settings: dict[str, Any] = {"strict": strict, "has_aux": True}
+    found = call.add(torch.func.jvp, (function, tuple(given), tuple(tangents)), **settings)
+    primals, pushed, others = (parts(call, found, n) for n in range(3))
+    results = call.results
+    return [
+        *items(call, primals, results[:outputs]),
+        *items(call, others, results[outputs : len(results) - outputs]),
+        *items(call, pushed, results[len(results) - outputs :]),
+    ]
+
+
+def parts(call: Call, node: Any, n: int) -> Any:
+    return call.add(operator.getitem, (node, n))
+
+
+def pair(call: Call, node: Any) -> tuple[Any, Any]:
+    return parts(call, node, 0), parts(call, node, 1)
+
+
+@form_of(apply, in_one_call=call_apply)
 def write_apply(call: Call) -> Any:
     return call.inline(call.values)
 
@@ -153,7 +206,7 @@ class GradientLevel:
             self.call.add(autograd._saved_tensors_hooks_enable)
 
 
-@form_of(gradients, differentiates=True)
+@form_of(gradients, in_one_call=call_gradients)
 def write_gradients(call: Call) -> Any:
     level = GradientLevel(call)
     count = len(level.primals)
@@ -165,7 +218,7 @@ def write_gradients(call: Call) -> Any:
     return results
 
 
-@form_of(pull_back, differentiates=True)
+@form_of(pull_back, in_one_call=call_pull_back)
 def write_pull_back(call: Call) -> Any:
     """The gradients are computed where the level has ended, as torch's function does it."""
     level, (count, outputs) = GradientLevel(call), counts(call)
@@ -178,7 +231,7 @@ def write_pull_back(call: Call) -> Any:
     return [call.add(operator.getitem, (grads, n), result=n) for n in range(count)]
 
 
-@form_of(push_forward, differentiates=True)
+@form_of(push_forward, in_one_call=call_push_forward)
 def write_push_forward(call: Call) -> Any:
     """Nested ones share the dual level that the outermost begins. torch's functions for users begin it: what
     unpacks results that may have no tangent asks them for the level."""
