@@ -47,7 +47,8 @@ from framelift.rules import (
 OPTIONAL = (
     *("distributions", "nested_tensors", "optimizers", "pytrees"),
     *("higher_order.any_operator", "higher_order.checkpoint", "higher_order.control_flow"),
-    *("higher_order.flex_attention", "higher_order.nested_regions", "higher_order.operators"),
+    *("higher_order.flex_attention", "higher_order.leaf_functions"),
+    *("higher_order.nested_regions", "higher_order.operators"),
     *("higher_order.transforms", "higher_order.vmap", "higher_order.wrapping"),
 )
 
