@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import torch
 import torch.utils._pytree as pytree
 
 from framelift import _frame
@@ -23,6 +24,7 @@ from framelift.features.higher_order.flat_calls import (
 from framelift.interpreter.pending import opened
 from framelift.trace.callable_rules import serve
 from framelift.trace.machine import TraceFrame
+
 
 def nonstrict_trace(traceable_fn: Any) -> Any:
     """A function of its own whose calls are kept in the graph; AOTAutograd looks into it, and captures

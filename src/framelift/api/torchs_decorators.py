@@ -1,5 +1,7 @@
-"""What programs have of torch's compiler by its own names, though Framelift is not installed: in captured code
-the decorators and blocks of `torch._dynamo` that say how to capture mean what Framelift's do."""
+"""What programs have of torch's compiler by its own names, though Framelift is not installed.
+
+In captured code the decorators and blocks of `torch._dynamo` that say how to capture mean what Framelift's do.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +61,7 @@ def patched(world: TraceWorld, fn: Any, args: list[Any], kwargs: dict[str, Any])
     """`patch_dynamo_config(name, value)`, of a mapping, or by keyword."""
     given = [world.materialize.for_c(arg) for arg in args]
     values = {name: world.materialize.for_c(value) for name, value in kwargs.items()}
+    _frame.native(fn, *given, **values)  # which sets nothing yet, but says what is no such option
     if given:
         values |= {given[0]: given[1]} if isinstance(given[0], str) else dict(given[0] or {})
     note_options(world, values)
@@ -72,7 +75,10 @@ def note_options(world: TraceWorld, values: dict[str, Any]) -> None:
 
 BY_NAME |= {
     **dict.fromkeys(
-        ((HOME, name) for name in ("dont_skip_tracing", "disable_nested_graph_breaks", "override_cudagraphs")),
+        (
+            (HOME, name)
+            for name in ("dont_skip_tracing", "disable_nested_graph_breaks", "override_cudagraphs")
+        ),
         block,
     ),
     (HOME, "patch_dynamo_config"): patched,

@@ -161,9 +161,9 @@ class CaptureRuns:
                 return Restart(trace.ended_by, end, preparation=trace.world.frame.preparation)
             if trace.ended_by is not None:
                 must_not_end = self.whole or trace.must_not_end_here()
-                if trace.ended_by.reason in DECIDED_BY_DATA and not captures_from_data():
-                    if must_not_end or trace.world.frame.captures_from_data:
-                        return Restart(trace.ended_by, end, from_data=True)
+                wanted = must_not_end or trace.world.frame.captures_from_data
+                if wanted and trace.ended_by.reason in DECIDED_BY_DATA and not captures_from_data():
+                    return Restart(trace.ended_by, end, from_data=True)
                 if must_not_end:
                     raise trace.ended_by
             if trace.world.raising_branches.are_lost and not self.whole:

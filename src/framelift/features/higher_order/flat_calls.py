@@ -1,5 +1,7 @@
-"""Calls of functions that a graph keeps as they are, given the tensors and numbers that their arguments consist
-of: `nonstrict_trace`, and leaf functions. What the arguments are made of beside these is part of what is called.
+"""Calls of functions that a graph keeps as they are: `nonstrict_trace`, and leaf functions.
+
+They are given the tensors and numbers that their arguments consist of; what these are made of beside them is
+part of what is called.
 """
 
 from __future__ import annotations
@@ -143,7 +145,12 @@ class FlatCall:
             stack.enter_context(real_tensors_allowed(leaves))
             found, result = pytree.tree_flatten(_frame.untouched(self.fn, *args, **kwargs))
         for leaf in found:
-            check_leaf(leaf, "Unsupported output type", f"{getattr(self.fn, '__qualname__', self.fn)} gives", self.mark)
+            check_leaf(
+                leaf,
+                "Unsupported output type",
+                f"{getattr(self.fn, '__qualname__', self.fn)} gives",
+                self.mark,
+            )
         if self.result is None:
             self.result = result
         elif result != self.result:
@@ -164,7 +171,7 @@ class FlatCall:
             yield module
 
 
-def as_target(call: FlatCall, fn: Any) -> Any:
+def as_target(call: Callable[[tuple[Any, ...]], tuple[Any, ...]], fn: Any) -> Any:
     """A function by the name of the one that is called, as graphs show it."""
 
     @functools.wraps(fn, updated=())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import torch
 import torch.utils._pytree as pytree
 from torch._higher_order_ops.invoke_leaf_function import _LeafCallable, invoke_leaf_function
 
@@ -103,7 +102,8 @@ def places_written(
     """Which of the tensors that a call is given it writes to, as `mutates_args` says."""
     if not expressions:
         return set()
-    at, leaves = 0, []
+    at = 0
+    leaves: list[Any] = []
     for argument in modules:
         if argument is None:
             leaves.append(at)
