@@ -1,6 +1,7 @@
 """What programs have of torch's compiler by its own names, though Framelift is not installed.
 
-In captured code the decorators and blocks of `torch._dynamo` that say how to capture mean what Framelift's do.
+In captured code the decorators and blocks of `torch._dynamo` that say how to capture mean what those of
+Framelift do.
 """
 
 from __future__ import annotations

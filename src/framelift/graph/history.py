@@ -55,6 +55,10 @@ class Histories:
         self.hooks: set[Any] = set()
         """Nodes of hooks that make something of a gradient of zeros."""
         self.has_hooks = False
+        self.hook_functions: dict[torch.fx.Node, Any] = {}
+        """Node of a hook -> the program's function, which a result can be given as well."""
+        self.hooked_results: dict[int, tuple[FakeTensor, list[Any]]] = {}
+        """id of a result -> it, and the hooks that it is given when the graph has run."""
         self.dual_level = False
         """Whether the program is between the begin and the end of a level of dual tensors."""
         self.run_as_captured: str | None = None
@@ -87,6 +91,25 @@ class Histories:
 
     def remove_hook(self, node: torch.fx.Node) -> None:
         self.hooks.discard(node)
+        self.hook_functions.pop(node, None)
+
+    def hooks_of(self, fake: FakeTensor) -> list[torch.fx.Node]:
+        """The nodes of the hooks of a tensor that nothing but these uses: it may as well be given them when
+        the graph has run, as a compiler has no place for them."""
+        node = self.builder.body.nodes[id(fake)]
+        users = list(node.users)
+        if not self.has_hooks or self.freed or self.leaves or not is_differentiated(fake):
+            return []
+        known = all(user in self.hook_functions and user.args[0] is node for user in users)
+        return users if known else []
+
+    def hook_result(self, fake: FakeTensor, hooks: list[torch.fx.Node]) -> None:
+        """Has a result given its hooks by the region."""
+        functions = [self.hook_functions[node] for node in hooks]
+        self.hooked_results.setdefault(id(fake), (fake, []))[1].extend(functions)
+        for node in reversed(hooks):
+            self.remove_hook(node)
+            self.builder.remove(node)
 
     def refuse_gradients(self, reason: Reason, why: str) -> None:
         """From here on gradients are a break."""
