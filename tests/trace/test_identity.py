@@ -434,3 +434,35 @@ def test_a_tensor_is_none_of_what_stands_for_it_in_a_trace() -> None:
         compiled = framelift.compile(asked, backend="eager", dynamic=dynamic, isolate_recompiles=True)
         x = torch.randn(3, 2)
         alike(compiled(x, 3), asked(x, 3))
+
+
+OUTSIDE, LISTED = Plain(), [1]
+
+
+def test_addresses_of_what_was_there_are_numbers() -> None:
+    x, table = torch.ones(2), {}
+
+    def seen(x: torch.Tensor) -> Any:
+        numbers = id(OUTSIDE) % 7, f"{id(LISTED):x}", id(x), id(x) + 1, hash(x), hash(x) == id(x)
+        return x + 1, numbers, {hash(x): 1}[hash(x)], hash(x) == hash(x * 1)
+
+    def noted(x: torch.Tensor, table: dict[int, int]) -> Any:
+        table[id(OUTSIDE)] = table.get(id(OUTSIDE), 0) + 1
+        return x * table[id(OUTSIDE)]
+
+    for other in (x, x, torch.ones(2), x):
+        compiled = framelift.compile(seen, backend="eager", fullgraph=True)
+        alike(compiled(other), seen(other))
+    compiled = framelift.compile(noted, backend="eager", fullgraph=True)
+    found = [compiled(x, table) for _ in range(3)]
+    assert [int(one[0]) for one in found] == [1, 2, 3]
+    assert table == {id(OUTSIDE): 3}
+
+
+def test_an_address_of_what_is_made_is_that_of_what_lives_on() -> None:
+    def made(x: torch.Tensor) -> Any:
+        y, box = x + 1, [x]
+        return y, box, id(y), id(box)
+
+    y, box, *numbers = framelift.compile(made, backend="eager", fullgraph=True)(torch.ones(2))
+    assert numbers == [id(y), id(box)]

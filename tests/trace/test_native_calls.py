@@ -520,7 +520,7 @@ ITERATOR_MAKER = torch.compiler.disable(lambda xs: iter(xs))
 
 
 def with_address(x: Any, xs: list[int]) -> Any:
-    return x + 1, id(xs) % 2 in (0, 1)
+    return x + 1, id([*xs]) % 2 in (0, 1)
 
 
 EFFECTS = {
@@ -531,7 +531,7 @@ EFFECTS = {
     with_open: ("run-time effect: open", 'open("/dev/null")'),
     with_exec: ("exec", 'exec("xs.append(1)")'),
     with_iterator: ("", "ITERATOR_MAKER(xs)"),
-    with_address: ("address of an abstract value", "id(xs) % 2"),
+    with_address: ("address of an abstract value", "id([*xs]) % 2"),
 }
 
 

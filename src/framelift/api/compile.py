@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 import framelift.api.extensions
+import framelift.api.torchs_decorators
 import framelift.dispatch.debug_backends
 import framelift.dispatch.frame_hook  # noqa: F401 (which answers the hook)
 from framelift import _frame

@@ -171,6 +171,7 @@ INLINED = (
     *("torch.ao.quantization.stubs", "torch.fx.graph_module", "torch._functorch.functional_call"),
     "torch.fx._pytree",
     *("torch.distributed.tensor._api", "torch.distributed.tensor.experimental._func_map"),
+    "torch.distributed.algorithms._checkpoint.checkpoint_wrapper",
     *("torch.distributed.tensor.parallel", "torch.__future__", "torch.nn.parameter._ParameterMeta"),
     *OPERATORS,
     *("torch._jit_internal.ignore", "torch._jit_internal.unused", "torch._jit_internal.export"),

@@ -170,10 +170,13 @@ class CaptureRuns:
                 return Restart(trace.ended_by, end, preparation=trace.world.frame.preparation)
             if trace.ended_by is not None and trace.ended_by.reason in BRANCHING and self.may_read(trace):
                 return Restart(trace.ended_by, end, reads_integers=self.reads_integers is None)
-            if trace.ended_by is not None and (self.whole or trace.must_not_end_here()):
-                if trace.ended_by.reason in DECIDED_BY_DATA and not captures_from_data():
+            if trace.ended_by is not None:
+                must_not_end = self.whole or trace.must_not_end_here()
+                wanted = must_not_end or trace.world.frame.captures_from_data
+                if wanted and trace.ended_by.reason in DECIDED_BY_DATA and not captures_from_data():
                     return Restart(trace.ended_by, end, from_data=True)
-                raise trace.ended_by
+                if must_not_end:
+                    raise trace.ended_by
             if trace.world.raising_branches.are_lost and not self.whole:
                 return Restart(Break(ERROR_AFTER_EFFECT, "a check of data"), end, asserts=False)
             earlier = trace.earlier_end()

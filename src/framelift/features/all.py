@@ -12,6 +12,7 @@ import sys
 
 from framelift.core.torch_names import optional
 from framelift.features import subclasses, torch_contexts, warning_filters
+from framelift.features.autograd import forward as autograd_forward
 from framelift.features.autograd import function as autograd_function
 from framelift.features.autograd import handlers as autograd
 from framelift.features.collectives import groups
@@ -48,7 +49,8 @@ from framelift.rules import (
 OPTIONAL = (
     *("distributions", "nested_tensors", "optimizers", "pytrees"),
     *("higher_order.any_operator", "higher_order.checkpoint", "higher_order.control_flow"),
-    *("higher_order.flex_attention", "higher_order.nested_regions", "higher_order.operators"),
+    *("higher_order.flex_attention", "higher_order.leaf_functions"),
+    *("higher_order.nested_regions", "higher_order.operators"),
     *("higher_order.transforms", "higher_order.vmap", "higher_order.wrapping"),
 )
 
@@ -66,7 +68,17 @@ FEATURES = (
     *(module_calls, python_twins),
     *(calls_left_out, data_questions, symbolic_shapes),
     *(constants, functions, instances, iterators, containers, sequences, tensors, families),
-    *(autograd, autograd_function, collective_values, collectives, groups, numpy, numpy_values, random),
+    *(
+        autograd,
+        autograd_forward,
+        autograd_function,
+        collective_values,
+        collectives,
+        groups,
+        numpy,
+        numpy_values,
+        random,
+    ),
     *(torch_contexts, subclasses, warning_filters),
     *(module_hooks, tensor_hooks),
     *filter(None, (optional(f"framelift.features.{name}") for name in OPTIONAL)),

@@ -96,7 +96,7 @@ interpret(inspect.unwrap(torch.fx.traceback.annotate), torch.fx.traceback.annota
 # ---- torch function modes
 
 
-@serve(TorchFunctionMode.__enter__, torch.overrides._push_mode)
+@serve(TorchFunctionMode.__enter__, torch.overrides._push_mode, torch._C._push_on_torch_function_stack)
 def serve_enter_mode(f: TraceFrame, mode: Any, /) -> Any:
     mode, world = opened(mode), f.world
     if type(mode) is not DeviceContext:
@@ -110,7 +110,7 @@ def serve_exit_mode(f: TraceFrame, mode: Any, /, *raised: Any) -> Any:
     return f.world.recorder.modes.pop()
 
 
-@serve(torch.overrides._pop_mode)
+@serve(torch.overrides._pop_mode, torch._C._pop_torch_function_stack)
 def serve_pop_mode(f: TraceFrame, /) -> Any:
     found = modes_of_program(f)
     if not found:

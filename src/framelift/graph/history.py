@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.autograd import grad_mode, set_multithreading_enabled
+from torch.autograd import forward_ad, grad_mode, set_multithreading_enabled
 from torch.autograd.graph import get_gradient_edge
 from torch.utils import _pytree as pytree
 
@@ -55,6 +55,12 @@ class Histories:
         self.hooks: set[Any] = set()
         """Nodes of hooks that make something of a gradient of zeros."""
         self.has_hooks = False
+        self.hook_functions: dict[torch.fx.Node, Any] = {}
+        """Node of a hook -> the program's function, which a result can be given as well."""
+        self.hooked_results: dict[int, tuple[FakeTensor, list[Any]]] = {}
+        """id of a result -> it, and the hooks that it is given when the graph has run."""
+        self.dual_level = False
+        """Whether the program is between the begin and the end of a level of dual tensors."""
         self.run_as_captured: str | None = None
         """Why the graph is not for a backend, if it is not."""
         self.ended: dict[int, Callable[[Any], Any]] = {}
@@ -85,6 +91,25 @@ class Histories:
 
     def remove_hook(self, node: torch.fx.Node) -> None:
         self.hooks.discard(node)
+        self.hook_functions.pop(node, None)
+
+    def hooks_of(self, fake: FakeTensor) -> list[torch.fx.Node]:
+        """The nodes of the hooks of a tensor that nothing but these uses: it may as well be given them when
+        the graph has run, as a compiler has no place for them."""
+        node = self.builder.body.nodes[id(fake)]
+        users = list(node.users)
+        if not self.has_hooks or self.freed or self.leaves or not is_differentiated(fake):
+            return []
+        known = all(user in self.hook_functions and user.args[0] is node for user in users)
+        return users if known else []
+
+    def hook_result(self, fake: FakeTensor, hooks: list[torch.fx.Node]) -> None:
+        """Has a result given its hooks by the region."""
+        functions = [self.hook_functions[node] for node in hooks]
+        self.hooked_results.setdefault(id(fake), (fake, []))[1].extend(functions)
+        for node in reversed(hooks):
+            self.remove_hook(node)
+            self.builder.remove(node)
 
     def refuse_gradients(self, reason: Reason, why: str) -> None:
         """From here on gradients are a break."""
@@ -107,6 +132,8 @@ class Histories:
         """Runs what has not been replayed yet."""
         if self.builder.in_body:
             raise Break(breaks.GRADIENTS, "gradients within a function that an operator is given")
+        if any(node.target is forward_ad.enter_dual_level for node in self.builder.body.graph.nodes):
+            raise Break(breaks.GRADIENTS, "gradients beside forward differentiation")
         with self.real_histories():
             self.flags.began.restore()
             torch.set_anomaly_enabled(False)  # there are no values to look at
@@ -114,6 +141,38 @@ class Histories:
                 if node not in self.replayed:
                     self.replayed[node] = self.replay_node(node)
             self.flags.began = TorchState()
+
+    def tangent_of(self, fake: FakeTensor) -> Any:
+        """What stands for the tangent of a dual tensor; None: it has none. The whole graph is run for it,
+        since dual tensors last no longer than their level."""
+        before, self.replayed = self.replayed, {}
+        try:
+            with self.real_histories():
+                self.flags.began.restore()
+                for node in self.builder.body.graph.nodes:
+                    self.replayed[node] = self.replay_node(node)
+                tangent = forward_ad.unpack_dual(self.with_history(fake), level=0).tangent
+                if tangent is None:
+                    return None
+                known = self.same_memory(tangent)
+                return gradient_fake(tangent) if known is None else known
+        finally:
+            if forward_ad._current_level >= 0:
+                forward_ad.exit_dual_level(level=0)
+            self.replayed = before
+
+    def same_memory(self, tangent: Tensor) -> FakeTensor | None:
+        """An alias of the tensor that became a tangent as it was."""
+        looks = lambda one: (storage(one), one.shape, one.stride(), one.storage_offset())
+        for known in self.builder.kept:
+            node = self.builder.body.nodes.get(id(known))
+            value = self.replayed.get(node) if node is not None else None
+            if not isinstance(value, Tensor) or storage(value) != storage(tangent):
+                continue
+            if looks(value) != looks(tangent):
+                raise Break(breaks.GRADIENTS, "a tangent that lies in the memory of something else")
+            return known.view_as(known)
+        return None
 
     def with_history(self, fake: FakeTensor) -> Any:
         """A tensor of the trace as it was replayed."""

@@ -13,7 +13,7 @@ others knows one thing that torch does beside computing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any
 
@@ -439,8 +439,17 @@ class Recorder(TorchFunctionMode):
         written[:] = [faces.get(id(tensor), tensor) for tensor in written]
         return self.wrappers.with_faces(out)
 
-    def call_opaque(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """A call of a function that is kept in the graph as it is, whatever it does with its arguments."""
+    def call_opaque(
+        self,
+        func: Any,
+        args: Any,
+        kwargs: dict[str, Any],
+        effect: bool = False,
+        writes: Sequence[torch.Tensor] = (),
+    ) -> Any:
+        """A call of a function that is kept in the graph as it is, whatever it does with its arguments.
+        `effect`: it is made whether or not anybody uses its result; `writes`: what it writes to, which its
+        run on fakes does not show."""
         builder, fakes, tensors = self.builder, self.fakes, tensors_of((args, kwargs))
         if self.flags.operator_flags_set:
             self.flags.check_operator_flags(func)
@@ -457,13 +466,16 @@ class Recorder(TorchFunctionMode):
             builder.failing.note_effect()
             if op_memory.state() != self.flags.state:
                 raise Break(breaks.TORCH_STATE, f"{describe(func)} sets a flag of torch's")
+            for tensor in writes:
+                increment_version(tensor)
+            fakes.written.extend(writes)
             changed = bool(fakes.written) and self.note_changes(fakes.written, tensors)
             outputs = tensors_of(out)
-            if not outputs and not changed and out is not None:
+            if not outputs and not changed and out is not None and not effect:
                 return plain_result(func, out)
             if any(type(output) is not FakeTensor for output in outputs):
                 raise Break(breaks.UNKNOWN_TENSOR, f"the result of {describe(func)}")
-            pure = not changed and not fakes.drew_random and out is not None
+            pure = not changed and not fakes.drew_random and out is not None and not effect
             builder.record(func, args, kwargs, out, pure, True, fakes.written if changed else ())
         return out
 

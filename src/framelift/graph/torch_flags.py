@@ -81,6 +81,7 @@ SETTERS: dict[Any, tuple[Callable[[], Any], ...]] = {
     set_deterministic: (c._get_deterministic_algorithms, c._get_deterministic_algorithms_warn_only),
     c._set_multithreading_enabled: (c._is_multithreading_enabled,),
     c._set_view_replay_enabled: (c._is_view_replay_enabled,),
+    c._set_fwd_grad_enabled: (c._is_fwd_grad_enabled,),
     disable_saved_tensors_hooks: (autograd._saved_tensors_hooks_get_disabled_error_message,),
     c._set_sdp_use_flash: (c._get_flash_sdp_enabled,),
     c._set_sdp_use_mem_efficient: (c._get_mem_efficient_sdp_enabled,),

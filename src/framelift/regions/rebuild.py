@@ -242,7 +242,7 @@ class Rebuild:
 
     def make(self, value: Any, cls: type) -> str:
         if cls is Address:
-            raise Break(breaks.IDENTITY, "the value of id()", culprit=value)
+            return self.address(value)
         recipes = self.world.created.recipes
         if issubclass(cls, type) and value in recipes:
             return self.made_class(value, *recipes[value])
@@ -255,6 +255,12 @@ class Rebuild:
         self.made[id(value)] = name
         del self.making[id(value)]
         return name
+
+    def address(self, value: Address) -> str:
+        """Of an object that is there when the region has run."""
+        if value.asked is None:
+            raise Break(breaks.IDENTITY, "the value of id()", culprit=value)
+        return self.variable(f"{self.own(value.asked)}({self.expression(value.of)})", value)
 
     def made_class(self, cls: type, maker: Any, args: tuple[Any, ...], options: dict[str, Any]) -> str:
         given = [self.expression(value) for value in args]

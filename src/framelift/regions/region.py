@@ -204,6 +204,7 @@ def write(
     left = [f"{r.constant(leave)}({r.value(manager)})" for manager in recorder.contexts.left]
     if stopping is not None:
         returned = stopping.written(world, r, returned)
+    hook_results(r)
     outputs = [output for _, output in r.outputs.values()]
     recorder.prepare(outputs)
     flagged = [(found, r.tensor(found.fake)) for found in recorder.requires_grad.flagged.values()]
@@ -340,6 +341,30 @@ def running(
         return first, [run]
     failing = [f"    {line}" for line in undo]
     return first, [*before, "try:", f"    {run}", "except BaseException as error:", *failing, *after]
+
+
+# ---- hooks
+
+
+def hook_results(r: Rebuild) -> None:
+    """Gives results their hooks, if the hooks can be made."""
+    histories = r.world.recorder.histories
+    for _, fake in [*r.outputs.values()]:
+        hooks = histories.hooks_of(fake) if type(fake) is FakeTensor else []
+        if hooks and all(is_made(r, histories.hook_functions[node]) for node in hooks):
+            histories.hook_result(fake, hooks)
+    for fake, functions in histories.hooked_results.values():
+        for function in functions:
+            r.say(f"{r.output(fake)}.register_hook({r.value(function)})")
+
+
+def is_made(r: Rebuild, function: Any) -> bool:
+    """Whether a function can live on; what was begun is thrown away with what makes it."""
+    try:
+        Rebuild(r.world, r.late).value(function)
+    except (Break, Cyclic):
+        return False
+    return True
 
 
 # ---- writes

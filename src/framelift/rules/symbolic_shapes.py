@@ -133,8 +133,8 @@ def serve_check_tensor_all(f: TraceFrame, /, error_type: Any, cond: Any, message
 @serve(torch._check_is_size)
 def serve_check_is_size(f: TraceFrame, /, i: Any, message: Any = None, **options: Any) -> Any:
     size: Any = opened(i)
-    if type(size) is int:
-        return interpreted(f, torch._check_is_size, [i, message], options)
+    if type(size) is int and not options:
+        return serve_check(f, size >= 0, message)
     if type(size) is not torch.SymInt:
         return f.world.calls.native(f, torch._check_is_size, [i, message], options)
     most = opened(options.get("max"))

@@ -2,8 +2,9 @@
 
 An address of the trace is compared and hashed like any integer, and what that finds out is guarded: that two
 objects from outside are not one where addresses meet each other, as in the tables of `copy.deepcopy`; that an
-object is the very one it was where an address may meet a number from outside, which can be an address too.
-Everything else a program can do with an address ends the trace.
+object is the very one it was where an address may meet a number from outside, which can be an address too, or
+where the program does anything else with it. One that lives on is asked for anew. What else is done with the
+address of an object that the program makes ends the trace.
 """
 
 from __future__ import annotations
@@ -27,6 +28,15 @@ FEW_OBJECTS = 32
 """Up to so many objects are kept apart pair by pair; of more, each is kept the object it is."""
 
 
+def as_number(name: str) -> Any:
+    """A method of integers, of the number that an address is."""
+
+    def method(address: Address, *args: Any) -> Any:
+        return getattr(int, name)(address.leaks(), *args)
+
+    return method
+
+
 @stands_for(int)
 class Address(int):
     """`id()` of an object, or of the thread."""
@@ -36,6 +46,8 @@ class Address(int):
     """The object as the program has it; MISSING: it is a thread's."""
     source: Source | None
     """Where an object from outside is found."""
+    asked: Any
+    """What gives it of the object; None: it is a thread's."""
 
     def __eq__(self, other: Any) -> Any:
         return self.addresses.equal(self, other)
@@ -48,12 +60,16 @@ class Address(int):
         self.addresses.note_hashed(self)
         return int.__hash__(self)
 
-    def leaks(self, *_: Any) -> Any:
-        raise Break(breaks.IDENTITY, "the value of id()")
+    def leaks(self) -> int:
+        """The number itself, which is looked at: the object is the very one that it was."""
+        if self.source is None:
+            raise Break(breaks.IDENTITY, "the value of id()")
+        self.addresses.fix(self)
+        return int.__int__(self)
 
     for _name in set(vars(int)) - {"__new__", "__eq__", "__ne__", "__hash__", "__bool__", "__doc__"}:
         if callable(vars(int)[_name]) and _name not in ("__getattribute__", "__getnewargs__"):
-            locals()[_name] = leaks
+            locals()[_name] = as_number(_name)
 
 
 class Addresses(Part):
@@ -92,14 +108,15 @@ class Addresses(Part):
     def hash_of(self, value: Any) -> Address:
         """`object.__hash__(value)`."""
         address = self.of_object(value)
-        return self.make(object.__hash__(self.real(address.of)), address.of, address.source)
+        number = object.__hash__(self.real(address.of))
+        return self.make(number, address.of, address.source, object.__hash__)
 
     def of_thread(self, number: int) -> Address:
-        return self.make(number, MISSING, None)
+        return self.make(number, MISSING, None, None)
 
-    def make(self, number: int, of: Any, source: Source | None) -> Address:
+    def make(self, number: int, of: Any, source: Source | None, asked: Any = id) -> Address:
         address = Address(number)
-        address.addresses, address.of, address.source = self, of, source
+        address.addresses, address.of, address.source, address.asked = self, of, source, asked
         return address
 
     def equal(self, address: Address, other: Any) -> Any:

@@ -109,6 +109,8 @@ class TensorAttributes(Part):
                 refuse(
                     breaks.TENSOR_STATE, "Tensor._base of a result that its class has made another view of"
                 )
+            if name == "_version" and cls in TENSORS:
+                return self.version(fake)
             if name in OF_THE_REAL_ONE:
                 refuse(OF_THE_REAL_ONE[name], f"Tensor.{name}")
             if not self.world.classes.describes(type(found), "__get__"):
@@ -232,7 +234,24 @@ class TensorAttributes(Part):
                     grad = view.outside.grad
                 view.values["grad"] = self.world.guards.found(view.source.child(Access.GRAD), grad)
             return view.values["grad"]
+        if name == "_version" and not fake.is_inference():
+            return self.version_of_input(fake, at)
         refuse(breaks.TENSOR_STATE, f"Tensor.{name} of an input")
+
+    def version_of_input(self, fake: Any, at: int) -> Any:
+        """How often a tensor was written to: what it was when it came in, and the writes of the trace."""
+        view = self.view(at)
+        with torch._C.DisableTorchFunction():
+            written, before = fake._version, view.outside._version
+        came_in = self.world.guards.found(view.source.child(Access.NATIVE_ATTR, "_version"), before)
+        return opened(came_in) + written if written else came_in
+
+    def version(self, fake: Any) -> int:
+        """Of a tensor that the trace has made; what lies in the memory of an input may share its versions."""
+        with torch._C.DisableTorchFunction():
+            if fake.is_inference() or self.world.recorder.inputs.have_memory_of(fake):
+                refuse(breaks.TENSOR_STATE, "Tensor._version of a view of an input, or an inference tensor")
+            return int(fake._version)
 
     def store(self, fake: Any, name: str, value: Any) -> None:
         found = self.world.classes.attribute(torch.Tensor, name)
@@ -247,6 +266,8 @@ class TensorAttributes(Part):
             return
         classes = self.world.classes
         if name == "data":
+            if opened(value) is fake:
+                return  # it lies there already
             value = recorder.reassignments.assign(fake, opened(value), "Tensor.data = ...", set_data)
             if id(fake) not in recorder.inputs.index_of:
                 return

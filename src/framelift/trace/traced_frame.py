@@ -44,7 +44,8 @@ class TracedFrame(Part):
         """Whether it begins in a loop, so that what it is handed was advanced since the last time."""
         self.skips = False
         """Whether it asks not to be captured (`skip_frame`)."""
-
+        self.captures_from_data = False
+        """Whether the program asks, in this frame, for numbers and sizes that only the data decides."""
         self.preparation: Callable[[], Any] | None = None
         """What is to be done, for real, before the frame is traced once more."""
 

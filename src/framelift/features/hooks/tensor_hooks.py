@@ -108,6 +108,7 @@ def recorded(world: TraceWorld, tensor: FakeTensor, hook: Any) -> torch.fx.Node 
     node: torch.fx.Node = builder.add_call(hook_gradient, given, None, pure=False)
     builder.failing.note_effect()
     recorder.histories.add_hook(node, makes_something=not is_zero_preserving(found.body))
+    recorder.histories.hook_functions[node] = hook
     return node
 
 
