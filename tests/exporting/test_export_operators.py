@@ -13,7 +13,7 @@ from torch.export import Dim, ExportedProgram
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 import framelift
-from exporting.check_export import check_export, same
+from exporting.check_export import check_export, same, saved_and_loaded
 from framelift.exporting import program as program_module
 
 FOUR = torch.arange(12.0).reshape(4, 3) / 5
@@ -177,3 +177,12 @@ def test_what_a_tensor_is_does_not_depend_on_writes_to_it() -> None:
     values = [node.meta["val"] for node in program.graph.nodes if node.op == "call_function"]
     assert not any(value.requires_grad for value in values if isinstance(value, torch.Tensor))
     same(fn(FOUR, weight), program.module()(FOUR, weight))
+
+
+def test_tensors_of_the_program_stay_usable_when_it_indexes_them() -> None:
+    table = torch.randn(4, 3)
+    program = framelift.export(
+        lambda x: x + table[0] + table[None][0, 1, :3] + table[1:].unbind()[0], (FOUR,)
+    )
+    assert table.untyped_storage().data_ptr() == table.data_ptr()
+    same(FOUR + table[0] + 2 * table[1], saved_and_loaded(program).module()(FOUR))

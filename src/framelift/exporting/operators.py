@@ -107,6 +107,8 @@ class Written(ProxyTorchDispatchMode):
             raise Several
         if self.is_index:
             if func in INDEX_VIEWS:
+                if type(args[0]) is not FakeTensor:  # a view shares its memory, which is the program's own
+                    raise Several
                 with no_python_dispatcher(), in_kernel_invocation_manager(self.fake_mode):
                     out = func(*args, **kwargs)
                 result = FakeTensor(self.fake_mode, out, args[0].device)
