@@ -139,9 +139,7 @@ class LateTexts(Part):
         """The symbols and tensors that operands are made of; MISSING for what has to be looked at."""
         for operand in operands:
             cls = type(operand)
-            if cls is torch.SymInt or cls is torch.SymFloat:
-                yield operand
-            elif cls is FakeTensor:
+            if cls is torch.SymInt or cls is torch.SymFloat or cls is FakeTensor:
                 yield operand
             elif self.has(operand):
                 yield from self.made[operand.source].symbols
