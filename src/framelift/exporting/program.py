@@ -50,10 +50,19 @@ def export_program(
     call.stand_ins.give_back(module)
     enter_when_traced(module)
     made = calls.collect(lowered(call, lowered_when_traced(module), spec, dynamic_shapes))
+    forget_bodies(made, module)
     add_checks(made, checks_of_arguments(call, program, dynamism))
     if call.root is not None:  # by all their names, of which the graph may use one
         made.state_dict.update(call.root.state_dict(keep_vars=True) | made.state_dict)
     return made
+
+
+def forget_bodies(made: torch.export.ExportedProgram, module: torch.fx.GraphModule) -> None:
+    """The bodies of operators are no modules of the program's, which tools look for by their names."""
+    bodies = {name for name, inner in module._modules.items() if isinstance(inner, torch.fx.GraphModule)}
+    if bodies:
+        entries = made.module_call_graph
+        entries[:] = [entry for entry in entries if entry.fqn.partition(".")[0] not in bodies]
 
 
 def check_effects(call: Call, program: CapturedProgram, strict: bool) -> None:
