@@ -3,7 +3,7 @@
 `make_export.py [name ...]`: each is exported by Framelift and by `torch.export.export(strict=True)`, in a
 process of its own; the artifact is saved, loaded by another process and run there. With names only those are
 measured again; the page keeps its rows of the others. It is written after each architecture. `--part 2/4`
-measures the second quarter, `--missing` what was never measured, `--times` only how long the two exports take.
+measures the second quarter, `--missing` what was never measured, `--times` only how long both exports take.
 """
 
 from __future__ import annotations
