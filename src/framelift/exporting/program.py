@@ -113,4 +113,8 @@ def lowered(
         raise UserError(f"{call.name}: {in_short(error)}") from None
     except Exception as error:
         without_notes(error)
+        if isinstance(shapes, torch.export.AdditionalInputs) and str(error).startswith("Expected input"):
+            raise DeclaredSizesError(
+                f"{call.name} does not work for all that AdditionalInputs has: {in_short(error)}"
+            ) from None
         raise
