@@ -3,7 +3,7 @@
 `make_export.py [name ...]`: each is exported by Framelift and by `torch.export.export(strict=True)`, in a
 process of its own; the artifact is saved, loaded by another process and run there. With names only those are
 measured again; the page keeps its rows of the others. It is written after each architecture. `--part 2/4`
-measures the second quarter, `--missing` what was never measured.
+measures the second quarter, `--missing` what was never measured, `--times` only how long both exports take.
 """
 
 from __future__ import annotations
@@ -178,6 +178,17 @@ def measured(architecture: Architecture) -> Row:
     return row
 
 
+def timed(architecture: Architecture, known: Row) -> Row:
+    """A row with other times: of what both could export."""
+    row: Row = dict(known)
+    with tempfile.TemporaryDirectory() as folder:
+        for system in SYSTEMS:
+            found = in_process(export, architecture, system, f"{folder}/timed.pt2")
+            if known[system]["said"] == RIGHT and found["said"] == RIGHT:
+                row[system] = found
+    return row
+
+
 def told(said: str) -> str:
     return said if said in (RIGHT, "-") else f"**no**: {said[:110].replace('|', ' ')}"
 
@@ -243,6 +254,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="architectures, as the page names them")
     parser.add_argument("--part", default="1/1", help="which part of all architectures: 2/4")
+    parser.add_argument("--times", action="store_true", help="only the times, of rows that both export")
     parser.add_argument("--missing", action="store_true", help="only those that were never measured")
     asked = parser.parse_args()
     part, parts = map(int, asked.part.split("/"))
@@ -254,7 +266,10 @@ def main() -> None:
     for name in chosen:
         if asked.missing and name in rows:
             continue
-        rows[name] = of = measured(ARCHITECTURES[name])
+        if asked.times and any(rows.get(name, {}).get(s, {}).get("said") != RIGHT for s in SYSTEMS):
+            continue
+        one = ARCHITECTURES[name]
+        rows[name] = of = timed(one, rows[name]) if asked.times else measured(one)
         print(line("", name, of), flush=True)
         write(rows)
     print("\n".join(totals(rows)))

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import framelift
-from exporting.check_export import saved_and_loaded
+from exporting.check_export import check_export, saved_and_loaded
 from framelift.exc import Unsupported, UserError
 
 
@@ -114,3 +114,18 @@ def test_a_size_that_varies_is_no_argument_of_a_kept_signature() -> None:
     with pytest.raises(Unsupported, match="add with a SymInt"):
         framelift.export(Sized(), (X,), preserve_module_call_signature=("add",), **varying)
     assert torch.equal(framelift.export(Sized(), (X,), **varying).module()(X), X + 4)
+
+
+class Chooses(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, self.one, self.other, (x,))
+
+
+def test_the_bodies_of_operators_are_no_modules_of_the_program() -> None:
+    model = Chooses()
+    program = check_export(model, (torch.ones(2, 3),), None, (-torch.ones(2, 3),))
+    assert [entry.fqn for entry in program.module_call_graph] == ["", "one", "other"]

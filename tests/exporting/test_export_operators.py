@@ -13,12 +13,13 @@ from torch.export import Dim, ExportedProgram
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 import framelift
-from exporting.check_export import check_export, same
+from exporting.check_export import check_export, same, saved_and_loaded
 from framelift.exporting import program as program_module
 
 FOUR = torch.arange(12.0).reshape(4, 3) / 5
 PICTURE = torch.arange(96.0).reshape(2, 3, 4, 4) / 50
 WHICH = torch.tensor([2, 0, 1])
+CLASSES = torch.tensor([0, 2, 1, 1])
 TABLE = torch.arange(15.0).reshape(5, 3)
 MEAN, VARIANCE = torch.zeros(3), torch.ones(3)
 
@@ -39,6 +40,22 @@ def in_place(x: torch.Tensor) -> Any:
     y[0] = 5
     y[:, 1].add_(x[:, 2])
     return y, y.sum()
+
+
+def written_into(x: torch.Tensor) -> Any:
+    y, w = x * 2, torch.zeros(4, 3)
+    y[1] = x[0]
+    y[:, 0] = x[:, 1]
+    y[..., 1:, :2] = x[1:, 1:]
+    y[WHICH] = x[:3]
+    y[0] = x[1, 2]
+    y[1:3] = x[0]
+    y[x > 2] = x[0, 0]
+    w[:] = x
+    w[0, 1] = 7.0
+    w[0][1] = x.sum()
+    y[:, 1] = torch.arange(4)
+    return y, w, y.sum()
 
 
 def several_results(x: torch.Tensor) -> Any:
@@ -69,12 +86,42 @@ PROGRAMS: dict[str, tuple[Any, torch.Tensor]] = {
     "comparisons of sizes": (lambda x: (x.shape[0] < 9 - len(x), 1 < x, x > 1), FOUR),
     "indices": (lambda x: (x[0], x[1:, None, ::2], x[..., -1], x[WHICH], x[x > 1], x[:, WHICH]), FOUR),
     "layouts": (lambda x: (x.view(-1), x.reshape(2, 6).permute(1, 0), x.expand(2, 4, 3).flatten(1)), FOUR),
+    "written into": (written_into, FOUR),
     "several results": (several_results, FOUR),
     "in place": (in_place, FOUR),
     "laid out anew": (laid_out_anew, FOUR),
     "the same tensor again": (lambda x: x.contiguous() + F.dropout(x, training=False) + x.to(x.dtype), FOUR),
     "types": (lambda x: (x.double(), x.to(torch.int64), x.bool().type_as(x), x.long() // 2), FOUR),
     "factories": (lambda x: x + torch.arange(3) + torch.zeros(3) + x.new_ones(3) + torch.rand_like(x), FOUR),
+    "factories of a kind": (
+        lambda x: (
+            torch.full_like(x, 2.0),
+            torch.eye(3),
+            torch.ones(3, 2, dtype=torch.int64),
+            torch.linspace(0, 1, 3),
+        ),
+        FOUR,
+    ),
+    "parts": (
+        lambda x: (x.split([1, 2], 1), torch.split(x, 2), x.unflatten(0, (2, 2)), x.tensor_split(2)),
+        FOUR,
+    ),
+    "pictures": (
+        lambda x: (
+            F.interpolate(x, scale_factor=2),
+            F.interpolate(x, size=(3, 3), mode="bilinear"),
+            F.pad(x, (1, 2)),
+        ),
+        PICTURE,
+    ),
+    "products": (
+        lambda x: (
+            torch.einsum("ij,ik->jk", x, x),
+            torch.meshgrid(x[0], x[1], indexing="ij"),
+            F.cross_entropy(x, CLASSES),
+        ),
+        FOUR,
+    ),
     "constants": (lambda x: x + torch.tensor([1.0, 2, 3]) * torch.tensor(2), FOUR),
     "a clamp by tensors": (lambda x: torch.clamp(x, x.mean(), x.max()), FOUR),
     "functions of Python's": (
@@ -177,3 +224,12 @@ def test_what_a_tensor_is_does_not_depend_on_writes_to_it() -> None:
     values = [node.meta["val"] for node in program.graph.nodes if node.op == "call_function"]
     assert not any(value.requires_grad for value in values if isinstance(value, torch.Tensor))
     same(fn(FOUR, weight), program.module()(FOUR, weight))
+
+
+def test_tensors_of_the_program_stay_usable_when_it_indexes_them() -> None:
+    table = torch.randn(4, 3)
+    program = framelift.export(
+        lambda x: x + table[0] + table[None][0, 1, :3] + table[1:].unbind()[0], (FOUR,)
+    )
+    assert table.untyped_storage().data_ptr() == table.data_ptr()
+    same(FOUR + table[0] + 2 * table[1], saved_and_loaded(program).module()(FOUR))

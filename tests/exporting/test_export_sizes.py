@@ -128,6 +128,24 @@ VIOLATED = {
         ({0: Dim("n")}, {0: Dim("m")}),
         "m = Dim('m', min=4, max=20)\nn = Dim('n', min=4)\ndynamic_shapes = ({0: n}, {0: m})",
     ),
+    "constants": (
+        lambda x, y: (x.view(2, 6), y[0] if y.shape[0] == 4 else y),
+        (rows(4), rows(4)),
+        ({0: Dim.DYNAMIC}, {0: Dim.DYNAMIC}),
+        "dynamic_shapes = ({0: 4}, {0: 4})",
+    ),
+    "a constant within": (
+        lambda d, n: d["x"][0].view(2, 6) * n,
+        ({"x": [rows(4)]}, 3),
+        ({"x": [{0: Dim.DYNAMIC}]}, Dim.DYNAMIC),
+        "dynamic_shapes = ({'x': [{0: 4}]}, Dim.DYNAMIC)",
+    ),
+    "a number and a range": (
+        lambda x, n: x[:n] if n == 3 else x,
+        (rows(8), 3),
+        ({0: Dim("b")}, Dim.DYNAMIC),
+        "b = Dim('b', min=3)\ndynamic_shapes = ({0: b}, None)",
+    ),
 }
 
 
@@ -168,10 +186,26 @@ class Doubled(torch.nn.Module):
         return x * 2
 
 
+def additional(*inputs: Any) -> AdditionalInputs:
+    found = AdditionalInputs()
+    found.add(inputs)
+    return found
+
+
 DOUBLED = Doubled()
 REFUSED: dict[str, tuple[Any, Any, str]] = {
-    "a size out of the range": (torch.ones(80, 3), ({0: Dim("n", max=64)},), r"^Doubled: 80 not in range"),
-    "another size": (torch.ones(4, 3), ({0: 5},), r"^Doubled: Static shape constraint of 5"),
+    "a size out of the range": (
+        torch.ones(80, 3),
+        ({0: Dim("n", max=64)},),
+        r"^Doubled: x has size 80 in dimension 0, but",
+    ),
+    "another size": (torch.ones(4, 3), ({0: 5},), r"^Doubled: x has size 4 .* says 5"),
+    "a size out of a hint's": (torch.ones(4, 3), ({0: Dim.AUTO(min=6)},), r"^Doubled: x has size 4 .* says"),
+    "another input of another make": (
+        torch.ones(4, 3),
+        additional([]),
+        "^Doubled: AdditionalInputs does not fit",
+    ),
     "one": (torch.ones(1, 3), ({0: Dim.DYNAMIC},), r"^Doubled: .*conflicts"),
 }
 
@@ -182,3 +216,10 @@ def test_examples_that_do_not_fit_get_a_sentence(name: str) -> None:
     with pytest.raises(UserError, match=said) as caught:
         framelift.export(DOUBLED, (x,), dynamic_shapes=shapes)
     assert "draft_export" not in str(caught.value)
+
+
+def test_additional_inputs_that_the_program_is_not_for_get_a_sentence() -> None:
+    with pytest.raises(ConstraintViolationError, match="does not work for all that AdditionalInputs has"):
+        framelift.export(
+            lambda x: x * 2 if x.shape[0] > 5 else x, (rows(8),), dynamic_shapes=additional(rows(3))
+        )

@@ -257,3 +257,51 @@ def test_a_text_of_what_only_the_data_decides_that_is_looked_at() -> None:
         for values in ([1.0, 2.0], [1.0, 3.0], [3.0]):
             x = torch.tensor(values)
             alike(fn(x), compiled(x))
+
+
+# ---- of tensors
+
+
+def changed_after_it_was_told(x):
+    text = f"{x}"
+    x.add_(5)
+    return text + f" {x}"
+
+
+NOBODY_LOOKS = {
+    "of a number that is no result": lambda x: (f"sum {x.sum()}", x + 1)[1],
+    "in what is given": lambda x: {"sum": f"{x.sum()} of {x.shape[0]}", "all": f"{x!r}"},
+    "by a template": lambda x: ["a %s %d" % (x, 3), "{} {n}".format(x, n=x.sum())],  # noqa: UP031, UP032
+    "of each element": lambda x: [f"{each}" for each in x],
+    "before it is changed": changed_after_it_was_told,
+    "with a gradient": lambda x: f"{(x.clone().requires_grad_() * 2).sum()}",
+    "is true": lambda x: x + 1 if f"{x}" else x - 1,
+}
+SOMEBODY_LOOKS = {
+    "its length": lambda x: (x + 1, len(f"{x}")),
+    "of what has gradients": lambda x: f"{x.clone().requires_grad_()}",
+    "with so many digits": lambda x: f"{x.sum():.2f}",
+    "as a key": lambda x: {f"{x}": x + 1},
+    "compared": lambda x: f"{x}" == "tensor([0., 1., 2.])",
+}
+
+
+@pytest.mark.parametrize("name", [*NOBODY_LOOKS, *SOMEBODY_LOOKS])
+def test_texts_of_tensors_are_eagers(name: str) -> None:
+    program = {**NOBODY_LOOKS, **SOMEBODY_LOOKS}[name]
+    compiled = framelift.compile(program, backend="eager", fullgraph=name in NOBODY_LOOKS)
+    for x in (torch.arange(3.0), torch.ones(3)):
+        alike(program(x.clone()), compiled(x.clone()))
+
+
+def test_a_message_with_a_tensor_keeps_no_program_from_being_exported() -> None:
+    def require(condition, message):
+        torch._check(condition, lambda: message)
+
+    def program(x):
+        require(x.shape[0] == 3, f"the sum is {x.sum()}, of {x}")
+        return x + 1
+
+    exported = framelift.export(program, (torch.ones(3),))
+    assert torch.ops.aten.clone.default not in [node.target for node in exported.graph.nodes]
+    alike(program(torch.zeros(3)), exported.module()(torch.zeros(3)))

@@ -79,6 +79,8 @@ class ModuleMaker:
         self.attributes: dict[str, torch.fx.Node] = {}
         self.leaves: list[torch.fx.Node] = []
         self.stack = {ROOT_STACK: ("", full_class_name(call))}
+        self.described: dict[tuple[Any, Any], tuple[str, str]] = {}
+        """A module in the stack of a node -> as torch.export writes it."""
 
     def make(self) -> torch.fx.GraphModule:
         call, program, graph = self.call, self.program, self.graph
@@ -255,14 +257,15 @@ class ModuleMaker:
 
     def stack_of(self, node: torch.fx.Node) -> dict[str, tuple[str, str]]:
         """The modules that a node comes from, outermost first, as torch.export writes them."""
-        inner = {
-            key: (
-                ROOT_PATH.sub("", str(path)),
-                cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}",
-            )
-            for key, (path, cls) in (node.meta.get("nn_module_stack") or {}).items()
-        }
-        return {**self.stack, **{key: found for key, found in inner.items() if found[0]}}
+        made = dict(self.stack)
+        for key, (path, cls) in (node.meta.get("nn_module_stack") or {}).items():
+            found = self.described.get((path, cls))
+            if found is None:
+                name = cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}"
+                found = self.described[path, cls] = ROOT_PATH.sub("", str(path)), name
+            if found[0]:
+                made[key] = found
+        return made
 
     def is_unused_name_of_written(self, name: str, value: Any) -> bool:
         """Whether the graph writes to a tensor, by another name: torch takes two names for two tensors that

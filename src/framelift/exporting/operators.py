@@ -10,6 +10,7 @@ other calls, and those of which the sizes are symbols, are traced as torch does 
 from __future__ import annotations
 
 import copy
+import functools
 import operator
 import re
 import types
@@ -29,6 +30,7 @@ from torch.fx.experimental.proxy_tensor import (
     track_tensor_tree,
 )
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 sequence_number = vars(torch.fx.proxy)["_get_seq_nr"]
@@ -40,22 +42,35 @@ OF_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDesc
 
 OPERATORS = frozenset(each for each in vars(operator).values() if isinstance(each, types.BuiltinFunctionType))
 
-SEVERAL = frozenset({"getattr", "__getitem__", "__setitem__", "setitem", "tensor", "as_tensor", "asarray"})
+SEVERAL = frozenset({"getattr", "__getitem__", "__setitem__", "tensor", "as_tensor", "asarray"})
 """Functions of C that may dispatch more than once, and look at what came of it."""
 
 NOTE = re.compile(r"\n\nWhile executing [^\n]*target=[\w.]+\.play\]")
 
+WRITES = frozenset((torch.ops.aten.copy_.default, torch.ops.aten.index_put_.default))
 INDEX_VIEWS = frozenset(
     (torch.ops.aten.select.int, torch.ops.aten.slice.Tensor, torch.ops.aten.unsqueeze.default)
 )
 
 ONE_FUNCTIONAL = (
-    *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "alpha_dropout", "batch_norm", "dropout", "dropout1d"),
-    *("dropout2d", "elu", "embedding", "feature_alpha_dropout", "glu", "group_norm", "hardsigmoid"),
-    *("hardswish", "hardtanh", "instance_norm", "layer_norm", "leaky_relu", "log_softmax", "max_pool2d"),
-    *("mish", "relu", "relu6", "rms_norm", "selu", "silu", "softmax"),
+    *(
+        "adaptive_avg_pool1d",
+        "adaptive_avg_pool2d",
+        "alpha_dropout",
+        "batch_norm",
+        "cross_entropy",
+        "dropout",
+    ),
+    *("dropout1d", "dropout2d", "elu", "embedding", "feature_alpha_dropout", "glu", "group_norm"),
+    *("hardsigmoid", "hardswish", "hardtanh", "instance_norm", "interpolate", "layer_norm", "leaky_relu"),
+    *("log_softmax", "max_pool2d", "mish", "pad", "relu", "relu6", "rms_norm", "selu", "silu", "softmax"),
 )
-ONE = frozenset(getattr(torch.nn.functional, name) for name in ONE_FUNCTIONAL)
+ONE = frozenset(
+    (
+        *(getattr(torch.nn.functional, name) for name in ONE_FUNCTIONAL),
+        *(torch.Tensor.split, torch.Tensor.unflatten, torch.einsum, torch.meshgrid, torch.split),
+    )
+)
 """Functions of Python's that check their arguments and then make one call of torch."""
 
 CHANGING = ("__set__", "as_strided_", "data", "detach_", "requires_grad_", "resize_", "resize_as_", "set_")
@@ -70,6 +85,31 @@ WITH_HISTORY = frozenset({torch.autograd.grad, torch.autograd.backward, "backwar
 TORCH_FUNCTIONS: dict[Any, Any] = {}
 """Which function torch's modes see of a call: those of `operator` become methods of tensors, by what is left
 of them."""
+
+
+class Seen(Exception):
+    """The argument is a function that torch's modes were shown."""
+
+
+class Seeing(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise Seen(func)
+
+
+def shown_to_modes(called: Any, args: Any, kwargs: Any) -> Any:
+    """The function that torch's modes see of a call, which is not made; None if they see none."""
+    try:
+        with Seeing():
+            called(*args, **kwargs)
+    except Seen as seen:
+        return seen.args[0]
+    return None
+
+
+@functools.cache
+def makes_new(operator_: Any) -> bool:
+    """Whether an operator makes a tensor of no other, as `zeros` and `zeros_like` do."""
+    return any(argument.name == "pin_memory" for argument in operator_._schema.arguments)
 
 
 class Several(Exception):
@@ -93,7 +133,7 @@ class Written(ProxyTorchDispatchMode):
         super().__init__(mode.tracer, mode.tracing_mode, mode.pre_dispatch, mode._allow_fake_constant)
         self.fake_mode = fake_mode
         self.expected: Any = None
-        self.is_index = False
+        self.is_index = self.is_write = False
         self.steps: list[Step] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -103,14 +143,18 @@ class Written(ProxyTorchDispatchMode):
         kwargs = kwargs or {}
         if func.namespace != "aten" or (self.steps and not self.is_index):
             raise Several
-        if func._schema.is_mutable and (args[0] is not result or torch.Tag.inplace_view in func.tags):
+        if self.is_write and func in WRITES:
+            result = args[0]
+        elif func._schema.is_mutable and (args[0] is not result or torch.Tag.inplace_view in func.tags):
             raise Several
         if self.is_index:
             if func in INDEX_VIEWS:
+                if type(args[0]) is not FakeTensor:  # a view shares its memory, which is the program's own
+                    raise Several
                 with no_python_dispatcher(), in_kernel_invocation_manager(self.fake_mode):
                     out = func(*args, **kwargs)
                 result = FakeTensor(self.fake_mode, out, args[0].device)
-            elif func is not torch.ops.aten.index.Tensor:
+            elif func is not torch.ops.aten.index.Tensor and func not in WRITES:
                 raise Several
         self.steps.append(Step(func, args, kwargs, result))
         return result
@@ -146,31 +190,27 @@ class Lowering(torch.fx.Interpreter):
             if type(args[0]) in (tuple, list):
                 return args[0][args[1]]
         known = node.meta.get("example_value")
-        called = self.function(node) if known is not None else None
+        is_write = node.target is operator.setitem
+        called = self.function(node) if known is not None or is_write else None
         if called is None:
             return self.traced(node, known)
         shown = called
-        key = called
         if called in OPERATORS or called.__name__.startswith("__"):
             first = node.args[0] if node.args else None
             key = called, isinstance(first, torch.fx.Node) and isinstance(self.env[first], torch.Tensor)
-            shown = TORCH_FUNCTIONS.get(key)
-        if shown is not None:
-            try:
-                with torch._C.DisableTorchFunction():  # which else all that is asked of tensors goes through
-                    return self.call_once(node, called, shown, known)
-            except Several:
-                return self.traced(node, known)
-        before = self.last_torch_function()
-        out = self.traced(node, known)
-        if self.last_torch_function() != before:  # operators on numbers are none
-            TORCH_FUNCTIONS[key] = self.tracer.torch_fn_metadata
-        return out
-
-    def last_torch_function(self) -> tuple[Any, int]:
-        """What torch's mode has seen last, and how often."""
-        seen = self.tracer.torch_fn_metadata
-        return seen, self.tracer.torch_fn_counts.get(seen, 0)
+            if key not in TORCH_FUNCTIONS:
+                found = shown_to_modes(called, *self.fetch_args_kwargs_from_env(node))
+                if found is None:  # operators on numbers are none
+                    return self.traced(node, known)
+                TORCH_FUNCTIONS[key] = found
+            shown = TORCH_FUNCTIONS[key]
+        try:
+            with torch._C.DisableTorchFunction():  # which else all that is asked of tensors goes through
+                if is_write:
+                    return self.write_once(node, shown)
+                return self.call_once(node, called, shown, known)
+        except Several:
+            return self.traced(node, known)
 
     def traced(self, node: torch.fx.Node, known: Any) -> Any:
         """As torch does it."""
@@ -199,26 +239,57 @@ class Lowering(torch.fx.Interpreter):
         for given in node.all_input_nodes:
             if getattr(self.env[given], "_has_symbolic_sizes_strides", False):
                 raise Several
-        mode, tracer = self.mode, self.tracer
+        mode, expected = self.mode, self.expected(node, known)
+        mode.is_index, mode.is_write = called is operator.getitem, False
+        out = self.dispatched(called, args, kwargs, expected)
+        steps = mode.steps
+        if len(steps) == 1 and makes_new(steps[0].operator) and type(out) is FakeTensor:
+            steps[0] = steps[0]._replace(result=out)  # C copies what it makes if others hold on to it
+        if not steps or not same(out, steps[-1].result) or not alike(out, expected):
+            raise Several
+        self.write_all(node, shown, known)
+        return out
+
+    def dispatched(self, called: Any, args: Any, kwargs: Any, expected: Any) -> Any:
+        """What a call gives, of which the mode notes the operators."""
+        mode = self.mode
         mode.steps = []
-        mode.is_index = called is operator.getitem
-        mode.expected = expected = self.expected(node, known)
+        mode.expected = expected
         try:
-            out = called(*args, **kwargs)
+            return called(*args, **kwargs)
         except Exception as error:  # which the program does not raise: torch's modes change the call
             raise Several from error
         finally:
             mode.expected = None
-        steps = mode.steps
-        if not steps or not same(out, steps[-1].result) or not alike(out, expected):
+
+    def write_once(self, node: torch.fx.Node, shown: Any) -> None:
+        """`x[i] = y`: views of a tensor, and a write to the last of them, where nothing has a gradient."""
+        args, _ = self.fetch_args_kwargs_from_env(node)
+        if type(args[0]) is not FakeTensor or not isinstance(args[2], torch.Tensor):
             raise Several
+        for given in node.all_input_nodes:
+            value = self.env[given]
+            example = given.meta.get("example_value", value)
+            if getattr(value, "_has_symbolic_sizes_strides", False) or getattr(
+                example, "requires_grad", False
+            ):
+                raise Several
+        self.mode.is_index = self.mode.is_write = True
+        self.dispatched(operator.setitem, args, {}, args[0])
+        steps = self.mode.steps
+        if not steps or steps[-1].operator not in WRITES or any(step.result.requires_grad for step in steps):
+            raise Several
+        self.write_all(node, shown, None)
+
+    def write_all(self, node: torch.fx.Node, shown: Any, known: Any) -> None:
+        """Makes the nodes of a call."""
+        tracer, steps = self.tracer, self.mode.steps
         if any(self.is_unknown(step) for step in steps):
             raise Several
         counts = tracer.torch_fn_counts
         tracer.torch_fn_metadata, counts[shown] = shown, counts.get(shown, 0) + 1
         for step in steps:
             self.write(step, node, known if step is steps[-1] else None)
-        return out
 
     def write(self, step: Step, node: torch.fx.Node, known: Any) -> None:
         """Makes the node of an operator, with what torch's tracer notes of one."""

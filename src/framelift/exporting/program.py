@@ -50,10 +50,19 @@ def export_program(
     call.stand_ins.give_back(module)
     enter_when_traced(module)
     made = calls.collect(lowered(call, lowered_when_traced(module), spec, dynamic_shapes))
+    forget_bodies(made, module)
     add_checks(made, checks_of_arguments(call, program, dynamism))
     if call.root is not None:  # by all their names, of which the graph may use one
         made.state_dict.update(call.root.state_dict(keep_vars=True) | made.state_dict)
     return made
+
+
+def forget_bodies(made: torch.export.ExportedProgram, module: torch.fx.GraphModule) -> None:
+    """The bodies of operators are no modules of the program's, which tools look for by their names."""
+    bodies = {name for name, inner in module._modules.items() if isinstance(inner, torch.fx.GraphModule)}
+    if bodies:
+        entries = made.module_call_graph
+        entries[:] = [entry for entry in entries if entry.fqn.partition(".")[0] not in bodies]
 
 
 def check_effects(call: Call, program: CapturedProgram, strict: bool) -> None:
@@ -104,4 +113,8 @@ def lowered(
         raise UserError(f"{call.name}: {in_short(error)}") from None
     except Exception as error:
         without_notes(error)
+        if isinstance(shapes, torch.export.AdditionalInputs) and str(error).startswith("Expected input"):
+            raise DeclaredSizesError(
+                f"{call.name} does not work for all that AdditionalInputs has: {in_short(error)}"
+            ) from None
         raise

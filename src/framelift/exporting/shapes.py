@@ -7,6 +7,8 @@ it turned out to need is then asked of `torch.export`, which knows what the dime
 
 from __future__ import annotations
 
+import ast
+import re
 from typing import Any
 
 import torch
@@ -82,6 +84,7 @@ def declared(call: Call, dynamic_shapes: Any) -> tuple[Any, DeclaredDynamism]:
                 if type(dim) is not int or not 0 <= dim < value.dim():
                     sizes = tuple(value.shape)
                     raise UserError(f"a tensor of shape {sizes} has no dimension {dim!r} that could vary")
+            check_example(call, value, dims)
             varying = {dim: FREE for dim, size in dims.items() if may_vary(size)}
             found.of_tensors.setdefault(id(value), {}).update(varying)
         elif INTEGER is not None and isinstance(value, INTEGER) and may_vary(shape):
@@ -91,9 +94,25 @@ def declared(call: Call, dynamic_shapes: Any) -> tuple[Any, DeclaredDynamism]:
     try:
         torchs._check_dynamic_shapes(given, spec)
         torchs._tree_map_with_path(note, tree, spec, tree_name="inputs")
+    except DeclaredSizesError:
+        raise
     except Exception as error:
         raise UserError(f"{call.name}: {in_short(error)}") from None
     return spec, found
+
+
+def check_example(call: Call, tensor: torch.Tensor, dims: dict[int, Any]) -> None:
+    """Says which size of an example is none that was declared."""
+    path = next((at for at, leaf in zip(call.paths, call.leaves, strict=True) if leaf is tensor), "a tensor")
+    for dim, declaration in dims.items():
+        size = tensor.shape[dim]
+        bounds = getattr(declaration, "min", None), getattr(declaration, "max", None)
+        low, high = [bound if type(bound) is int else size for bound in bounds]
+        if (type(declaration) is int and declaration != size) or not low <= size <= high:
+            raise DeclaredSizesError(
+                f"{call.name}: {path} has size {size} in dimension {dim}, but dynamic_shapes says "
+                f"{declaration}: examples have to be of sizes that are declared"
+            )
 
 
 def as_tree(call: Call, dynamic_shapes: Any) -> Any:
@@ -112,7 +131,8 @@ def as_tree(call: Call, dynamic_shapes: Any) -> Any:
     try:
         return dynamic_shapes.dynamic_shapes(called, call.args, call.kwargs)
     except (TypeError, ValueError, AssertionError) as error:
-        raise UserError(f"{call.name}: {in_short(error)}") from None
+        what = f"{type(dynamic_shapes).__name__} does not fit the arguments"
+        raise UserError(f"{call.name}: {what}: {in_short(error)}") from None
 
 
 def may_vary(size: Any) -> bool:
@@ -135,23 +155,60 @@ def violation(call: Call, error: BaseException, dynamic_shapes: Any) -> Declared
     """What the program needs of its sizes, all of it, and a declaration that says so."""
     text = in_short(error)
     lines = [f"{call.name} does not work for all the sizes that dynamic_shapes declares.", text]
-    corrected = corrected_spec(text, dynamic_shapes)
+    corrected = corrected_spec(call, text, dynamic_shapes)
     if corrected is not None:
         lines += ["", "With this declaration it does:", *corrected]
     return DeclaredSizesError("\n".join(lines))
 
 
-def corrected_spec(text: str, dynamic_shapes: Any) -> list[str] | None:
+def corrected_spec(call: Call, text: str, dynamic_shapes: Any) -> list[str] | None:
     """Statements that declare what torch found, to be pasted; None where it found no way."""
-    if "Suggested fixes:" not in text or not isinstance(dynamic_shapes, (dict, tuple, list)):
+    if not isinstance(dynamic_shapes, (dict, tuple, list)):
         return None
-    try:
-        refined = torchs.refine_dynamic_shapes_from_suggested_fixes(text, dynamic_shapes)
-    except Exception:  # of relations that no declaration can say
+    fixed = with_constants(call, text, dynamic_shapes)
+    if "Suggested fixes:" in text:
+        try:
+            fixed = torchs.refine_dynamic_shapes_from_suggested_fixes(text, fixed)
+        except Exception:  # of relations that no declaration can say
+            return None
+    elif fixed is dynamic_shapes:
         return None
     roots: dict[str, str] = {}
-    written = spelled(refined, roots)
+    written = spelled(fixed, roots)
     return [*(f"{name} = {made}" for name, made in sorted(roots.items())), f"dynamic_shapes = {written}"]
+
+
+CONSTANT = re.compile(
+    r"You marked L\['(\w+)'\](\S*?)(?:\.size\(\)\[(\d+)\])? as dynamic but .* constant \((\d+)\)"
+)
+KEY = re.compile(r"\[('[^']*'|\d+)\]")
+"""Where torch found something that has no name."""
+
+
+def with_constants(call: Call, text: str, dynamic_shapes: Any) -> Any:
+    """A declaration in which what `Dim.DYNAMIC` let vary is what the program fixes it to."""
+    names = list(call.bound)
+    for name, inner, dim, value in CONSTANT.findall(text):
+        if KEY.sub("", inner) or name not in names:
+            continue  # not found by keys alone
+        first = name if isinstance(dynamic_shapes, dict) else names.index(name)
+        keys = [first, *map(ast.literal_eval, KEY.findall(inner))]
+        keys += [int(dim)] if dim else []
+        dynamic_shapes = replaced(dynamic_shapes, keys, int(value) if dim else None)
+    return dynamic_shapes
+
+
+def replaced(tree: Any, keys: list[Any], value: Any) -> Any:
+    """A declaration with another one for a dimension that no `Dim` names."""
+    if not keys:
+        return tree if isinstance(tree, Dim) else value
+    key, *others = keys
+    if isinstance(tree, dict) and key in tree:
+        return {**tree, key: replaced(tree[key], others, value)}
+    if isinstance(tree, (tuple, list)) and type(key) is int and key < len(tree):
+        items = [replaced(item, others, value) if n == key else item for n, item in enumerate(tree)]
+        return type(tree)(items)
+    return tree
 
 
 def spelled(shape: Any, roots: dict[str, str]) -> str:

@@ -1,7 +1,8 @@
-"""Texts with numbers in them that may vary: most are messages that nobody ever reads.
+"""Texts with numbers in them that may vary, or with tensors: most are messages that nobody ever reads.
 
 Such a text is pending: it can be stored, handed on and returned, and the region puts it together where it
-lives on. What looks at it opens it, and then it is a text like any other, of definite numbers.
+lives on. What looks at it opens it, and then it is a text like any other, of definite numbers; what tensors
+hold only the data decides, so that nothing can look at a text of them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
+from framelift.core import breaks
+from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.graph.op_memory import PYTHON_ATOMS
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, settled
@@ -23,6 +27,18 @@ from framelift.trace.part import Part
 OF_VALUES = frozenset({format, str, repr, ascii})
 JOINING = frozenset({operator.add, operator.iadd, joined})
 FORMATTING = frozenset({operator.mod, operator.imod})
+
+
+class TextOfTensor(str):
+    """Stands for what a tensor is as a text."""
+
+    def __format__(self, spec: str) -> str:
+        if spec:  # which not all tensors take
+            raise TypeError(spec)
+        return str(self)
+
+
+IN_PLACE_OF_TENSORS = TextOfTensor("tensor(...)")
 
 
 class LateText(NamedTuple):
@@ -44,6 +60,8 @@ class LateTexts(Part):
     def load(self, value: str, source: Source) -> str:
         """Somebody looks at it."""
         for symbol in self.made[source].symbols:
+            if type(symbol) is FakeTensor:
+                raise Break(breaks.DATA_DEPENDENT_VALUE, "the text of a tensor shows its values")
             settled(symbol)
         return value
 
@@ -70,18 +88,22 @@ class LateTexts(Part):
     def make(self, fn: Any, operands: tuple[Any, ...], named: dict[str, Any] | None = None) -> Any:
         """What a function gives for operands with symbols or such texts among them. MISSING: it has to know
         them."""
-        builder = self.world.recorder.builder
-        if builder.symbols is None or builder.in_body:
+        if self.world.recorder.builder.in_body:
             return MISSING
         operands = tuple(map(self.shown, operands))
         named = {name: self.shown(value) for name, value in (named or {}).items()}
         symbols = list(self.symbols_in((*operands, *named.values())))
-        if not symbols or MISSING in symbols:
+        if not symbols or any(symbol is MISSING for symbol in symbols):
             return MISSING
         try:
             text = fn(*map(now, operands), **{name: now(value) for name, value in named.items()})
         except Exception:
             return MISSING  # it will fail where it is really done
+        if any(type(symbol) is FakeTensor for symbol in symbols):
+            if not all(self.has_plain_text(fn, each) for each in (*operands, *named.values())):
+                return MISSING
+            operands = tuple(map(self.as_it_is_now, operands))
+            named = {name: self.as_it_is_now(value) for name, value in named.items()}
         source = self.world.inputs.root.late_text(len(self.made))
         self.made[source] = LateText(fn, operands, named, symbols)
         return Pending(self, source, text)
@@ -91,11 +113,33 @@ class LateTexts(Part):
         value = operand if self.has(operand) else opened(operand)
         return tuple(map(self.shown, value)) if type(value) is tuple else value
 
+    def has_plain_text(self, fn: Any, operand: Any) -> bool:
+        """Whether the text of an operand is that of a copy of it: nothing is said of gradients, and nobody
+        is asked what the text is."""
+        if type(operand) is tuple:
+            return all(self.has_plain_text(fn, each) for each in operand)
+        recorder = self.world.recorder
+        if type(operand) is not FakeTensor:
+            return True
+        if recorder.subclasses.are_there or recorder.modes.active or recorder.wrappers.behind:
+            return False
+        with torch._C.DisableTorchFunction():
+            shows_number = fn is format and operand.dim() == 0
+            return operand.layout is torch.strided and (shows_number or not operand.requires_grad)
+
+    def as_it_is_now(self, operand: Any) -> Any:
+        if type(operand) is tuple:
+            return tuple(map(self.as_it_is_now, operand))
+        if type(operand) is not FakeTensor:
+            return operand
+        call = self.world.recorder.call
+        return call(torch.Tensor.clone, (call(torch.Tensor.detach, (operand,), {}),), {})
+
     def symbols_in(self, operands: Iterable[Any]) -> Iterable[Any]:
-        """The symbols that operands are made of; MISSING for what has to be looked at."""
+        """The symbols and tensors that operands are made of; MISSING for what has to be looked at."""
         for operand in operands:
             cls = type(operand)
-            if cls is torch.SymInt or cls is torch.SymFloat:
+            if cls is torch.SymInt or cls is torch.SymFloat or cls is FakeTensor:
                 yield operand
             elif self.has(operand):
                 yield from self.made[operand.source].symbols
@@ -110,6 +154,8 @@ def now(operand: Any) -> Any:
     cls = type(operand)
     if cls is Pending:
         return operand.value
+    if cls is FakeTensor:
+        return IN_PLACE_OF_TENSORS
     if cls in SYMBOLIC:
         return PYTHON_TYPES[cls](1) if operand.node.hint is None else operand.node.hint
     return cls(map(now, operand)) if cls in (tuple, torch.Size) else operand

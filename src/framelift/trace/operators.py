@@ -106,6 +106,9 @@ class Operators(Part):
                 return self.compute(fn, operands)
             if tensors and fn in FORMATTING and type(operands[0]) in (str, bytes):
                 return self.apply_native(fn, operands)
+            if tensors and fn in OF_VALUES:
+                text = world.late_texts.operate(fn, operands)
+                return native(fn, *operands) if text is MISSING else text
             if tensors and fn in GRAPH_OPERATORS:
                 if world.recorder.subclasses.are_programs:
                     found = world.overrides.operate(fn, operands)
