@@ -58,6 +58,29 @@ def test_the_name_needs_no_symbols_and_no_tables():
     assert run.stdout == "set()\n", run.stderr
 
 
+@pytest.mark.parametrize("program", ["x + 1", "torch.nn.functional.gelu(x.sin() * 2)"])
+def test_sympy_is_imported_only_when_torchs_kernels_for_fakes_are_asked(program):
+    source = "import sys, torch\nfrom framelift import compile\nx = torch.randn(3, 4)\n"
+    source += f"f = lambda x: {program}\nassert torch.equal(compile(f, backend='eager')(x), f(x))\n"
+    source += "print('sympy' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+    assert run.stdout == "False\n", run.stderr
+
+
+def test_what_torchs_python_imports_while_it_is_traced_is_there():
+    source = """
+import torch
+from framelift import compile
+def f(x):
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+    return x + 1 if issubclass(ShapeEnv, object) else x
+x = torch.ones(3)
+assert torch.equal(compile(f, backend="eager", fullgraph=True)(x), x + 1)
+"""
+    run = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
 def test_the_front_end_that_comes_later_keeps_out_of_torchs_references():
     """Functions that it may not compile are called directly only until it is there."""
     source = """

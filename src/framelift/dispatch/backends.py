@@ -58,8 +58,8 @@ from framelift.dispatch.inductor_parts import InductorParts, compiling_afresh, w
 from framelift.dispatch.subgraph_results import calls_subgraphs, separate_results
 from framelift.dispatch.vector_probes import keep_probes
 from framelift.graph.complex_numbers import keep_complex_numbers
+from framelift.graph.deferred import importing_for_torch
 from framelift.graph.fakes import PLAIN_CLASSES
-from framelift.graph.front_end import importing_for_torch
 from framelift.graph.kept import KeptGraph
 from framelift.graph.origins import describe_nodes, name_bodies, name_sources
 from framelift.graph.torch_flags import TorchState, flags_lock

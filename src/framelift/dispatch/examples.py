@@ -376,7 +376,9 @@ def settle_shared(entries: list[Entry | None], inputs: list[Any], written: tuple
 
 def sharing(inputs: list[Any], written: tuple[int, ...]) -> list[int]:
     """Which inputs lie in the same memory as another one, of which one is written to."""
-    places = [storage_of(value) for value in inputs] if written else []
+    if not written:
+        return []
+    places = [storage_of(value) for value in inputs]
     held = Counter(places)
     shared = {places[n] for n in written if held[places[n]] > 1} - {None}
     return [n for n, place in enumerate(places) if place in shared]

@@ -166,8 +166,8 @@ class GraphBody:
 def named_placeholder(graph: torch.fx.Graph, name: str) -> torch.fx.Node:
     """The parameter is called as the node is: a graph's code lets go of it after its last use."""
     node = graph.create_node("placeholder", name, name=name)
-    if node.name != name:  # setting it costs more than all the rest
-        node.target = node.name
+    if node.name != name:
+        set_member(node, "target", node.name)
     return node
 
 

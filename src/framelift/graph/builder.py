@@ -83,10 +83,14 @@ class GraphInputs:
         """A new one, behind all others and before all calls, for what is found at a source: it is called
         after that."""
         name = name_of_input(source).lower()
-        first = next(iter(self.graph.nodes), None)
+        graph = self.graph
         last = self.entries[-1].node if self.entries else None
-        with self.graph.inserting_after(last) if last else self.graph.inserting_before(first):
-            node = named_placeholder(self.graph, name)
+        with (
+            graph.inserting_before(next(iter(graph.nodes), None))
+            if last is None
+            else graph.inserting_after(last)
+        ):
+            node = named_placeholder(graph, name)
         node.meta["grapharg"] = GraphArgument(InputSource(source), is_tensor)
         return self.body.noted(node)
 

@@ -16,6 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 
 from framelift import _guards
+from framelift.graph.front_end import load_symbolic_shapes
 
 if TYPE_CHECKING:
     from framelift.graph.fakes import Fakes
@@ -58,6 +59,8 @@ def is_direct(func: Any) -> bool:
         found = space == "aten" and name in NAMES and not ("out" in variant or "Dimname" in variant)
         found = found and (has_kernel(func.name(), "Meta") or has_kernel(func.name(), KERNEL_FOR_ALL))
         found = _direct[func] = found and "device" not in {one.name for one in func._schema.arguments}
+        if torch._C.DispatchKey.Meta in func.py_kernels:
+            load_symbolic_shapes()  # what is written in Python may ask something of it
     return found
 
 

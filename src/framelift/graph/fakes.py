@@ -19,7 +19,13 @@ from torch.utils._python_dispatch import _disable_current_modes
 from framelift import _guards
 from framelift.core import breaks
 from framelift.graph import direct_kernels
-from framelift.graph.front_end import importing_less, load_for_symbols, load_front_end, prepare_torch
+from framelift.graph.front_end import (
+    call_references_directly,
+    importing_less,
+    load_for_symbols,
+    load_front_end,
+    load_symbolic_shapes,
+)
 from framelift.graph.safe_operators import (
     divides_by_zero,
     has_doubtful_dtypes,
@@ -147,7 +153,7 @@ class Fakes(FakeTensorMode):
         return False  # the wrapper would import the front end
 
     def __init__(self) -> None:
-        prepare_torch()
+        call_references_directly()
         begin(self, allow_fallback_kernels=False, allow_non_fake_inputs=False)
         self.fake_tensor_converter = Converter(copy_data=self.propagate_real_tensors, export=False)
         self.drew_random = False
@@ -203,7 +209,10 @@ class Fakes(FakeTensorMode):
         Fakes.running += 1
         try:
             out = direct_kernels.run(self, func, args, kwargs or {})
-            return run_on_fakes(self, func, types, args, kwargs) if out is NotImplemented else out
+            if out is NotImplemented:
+                load_symbolic_shapes()
+                out = run_on_fakes(self, func, types, args, kwargs)
+            return out
         finally:
             Fakes.running -= 1
 

@@ -8,22 +8,18 @@ are run with names of their module replaced.
 from __future__ import annotations
 
 import builtins
-import contextlib
 import functools
 import gc
 import importlib
 import inspect
 import os
 import sys
-from collections.abc import Iterator
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
-from framelift import _frame, _guards
-from framelift.graph.deferred import symbolic_shapes
+from framelift.graph.deferred import importing_within_trace, symbolic_shapes
 
 FRONT_END = "torch._dynamo.config"
 """Where modes look for a few switches. torch imports its own front end and all of its compilers for that."""
@@ -95,29 +91,15 @@ INSTEAD = "__dynamo_disable"
 """The attribute of a function in which its wrapper keeps what to call."""
 
 
-@contextlib.contextmanager
-def importing_for_torch() -> Iterator[None]:
-    """What is imported within is not the program's doing: where it registers classes with abstract ones
-    (as sympy does its numbers), what the program has asked of such classes is not asked anew."""
-    before = _guards.registrations()
-    try:
-        yield
-    finally:
-        _guards.disregard_registrations(before)
+@functools.cache
+def load_symbolic_shapes() -> None:
+    """Has torch import what most of its kernels for fakes ask something of, symbols or not, and sympy with
+    it: before the first of these is run. Of many operators Framelift itself knows what they give."""
+    with importing_within_trace():
+        importlib.import_module(symbolic_shapes.__name__)
 
 
 @functools.cache
-def prepare_torch() -> None:
-    """Before the first trace: torch's symbolic shapes are imported, which most operators ask something of."""
-    _frame.pause_collector()  # which would look at all of sympy's and torch's objects, and find nothing
-    try:
-        with torch._C.DisableTorchFunction(), importing_for_torch():
-            importlib.import_module("torch.fx.experimental.symbolic_shapes")
-    finally:
-        _frame.resume_collector()
-    call_references_directly()
-
-
 def call_references_directly() -> None:
     """Until the front end is there nobody else would compile them."""
     seen: set[FunctionType] = set()
@@ -148,7 +130,7 @@ def directly(wrapper: Any, function: Any) -> Any:
 def load_for_symbols() -> None:
     """The same of what torch imports to tell whose code has asked something of a symbol."""
     load_front_end()
-    with _disable_current_modes(), torch._C.DisableTorchFunction(), importing_for_torch():
+    with importing_within_trace():
         symbolic_shapes.uninteresting_files()
 
 
@@ -157,14 +139,13 @@ def load_front_end() -> None:
     """Has torch import what some of its code for fakes needs, before a trace comes to that: modules that
     are imported must not see the modes of a trace. Some of the frames that this is done in lead to
     themselves, and so to those of the program, until the collector has seen them."""
+    load_symbolic_shapes()
     there = DEFAULT_GROUPS in sys.modules
-    _frame.pause_collector()
     try:
-        with _disable_current_modes(), torch._C.DisableTorchFunction(), importing_for_torch():
+        with importing_within_trace():
             importlib.import_module(FRONT_END)
-        gc.collect(0)
+            gc.collect(0)
     finally:
-        _frame.resume_collector()
         if not there and DEFAULT_GROUPS in sys.modules:
             let_go_of_group(sys.modules[DEFAULT_GROUPS])
 

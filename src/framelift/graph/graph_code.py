@@ -224,9 +224,9 @@ def last_uses(nodes: list[torch.fx.Node]) -> dict[torch.fx.Node, list[str]]:
     seen: set[torch.fx.Node] = set()
     dying: dict[torch.fx.Node, list[str]] = {}
     for node in reversed(nodes):
-        if node.op != "output":
-            dead = [used.name for used in node.all_input_nodes if used not in seen]
-            if dead:
-                dying[node] = dead
-        seen.update(node.all_input_nodes)
+        inputs = node.all_input_nodes
+        dead = [used.name for used in inputs if used not in seen] if node.op != "output" else []
+        if dead:
+            dying[node] = dead
+        seen.update(inputs)
     return dying

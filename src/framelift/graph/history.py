@@ -24,6 +24,7 @@ from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break, Reason
 from framelift.graph.builder import GraphBuilder, as_input
+from framelift.graph.front_end import load_symbolic_shapes
 from framelift.graph.op_memory import storage
 from framelift.graph.terms import DATA_DEPENDENT
 from framelift.graph.torch_flags import TorchFlags, TorchState, plain_engine
@@ -262,6 +263,7 @@ class Histories:
             raise Break(*self.refused)
         if torch.is_anomaly_enabled():
             raise Break(breaks.DATA_DEPENDENT_VALUE, "gradients in anomaly mode, which looks at all of them")
+        load_symbolic_shapes()  # which autograd asks about gradients that it is given
         self.replay()
         of: Any = lambda values: [v if v is None else self.with_history(v) for v in values]
         given = settings.get("grad_outputs")

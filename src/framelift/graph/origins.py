@@ -15,6 +15,7 @@ tools read are made when a graph is handed to somebody who may read them (`descr
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import traceback
@@ -38,10 +39,13 @@ NO_NAME = re.compile(r"[^a-zA-Z0-9]+")
 OWN_FILES = f"{Path(__file__).parents[1]}{os.sep}"
 STANDARD_MODULES = ("torch.nn.modules.", "torch.ao.")
 """Where the modules are defined that stand for what they call."""
+set_member = object.__setattr__
+"""Sets an attribute by which graphs do not look for a node, which otherwise are told of it each time."""
 LONGEST_NAME = 400
 """A key of a dictionary may be a text of any length."""
 
 
+@functools.lru_cache(4096)
 def name_of_input(source: str) -> str:
     """What an input is called that is found there: `L_x_` for `L['x']`."""
     return NO_NAME.sub("_", source)[:LONGEST_NAME]
@@ -221,19 +225,20 @@ def name_sources(module: torch.fx.GraphModule, inputs: Sequence[Any] = ()) -> No
     taken = {node.name for node in module.graph.nodes}
     for node, value in zip_longest(module.graph.find_nodes(op="placeholder"), inputs):
         argument = node.meta.get("grapharg")
-        node._dynamo_source = None if argument is None else argument.source
+        set_member(node, "_dynamo_source", None if argument is None else argument.source)
         if argument is None:
             continue
         if value is not None:
             node.meta["grapharg"] = argument.of(value, node.meta.get("example_value"))
         name = name_of_input(str(argument.source.name))
         if name not in taken and node.name.startswith(name.lower()):
-            node.target = name
+            set_member(node, "target", name)
             taken.add(name)
         if argument.is_tensor:
-            node.type = torch.nn.Parameter if isinstance(value, torch.nn.Parameter) else torch.Tensor
+            is_parameter = isinstance(value, torch.nn.Parameter)
+            set_member(node, "type", torch.nn.Parameter if is_parameter else torch.Tensor)
         elif isinstance(node.meta.get("example_value"), torch.SymInt):
-            node.type = torch.SymInt
+            set_member(node, "type", torch.SymInt)
 
 
 def name_bodies(module: torch.fx.GraphModule) -> None:

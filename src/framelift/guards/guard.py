@@ -143,15 +143,6 @@ def one_by_one(facts: Iterable[ClassFact]) -> list[ClassGuard]:
     return [each for fact in facts for each in (fact.lookups if type(fact) is SpecialMethods else [fact])]  # type: ignore[misc]
 
 
-def is_shape(guard: Guard) -> bool:
-    """Whether the sizes of something are relied on: a `torch.Size`, or the shape of an array."""
-    return type(guard.expected) is torch.Size or (
-        type(guard.expected) is tuple
-        and guard.source.access is Access.NATIVE_ATTR
-        and guard.source.key == "shape"
-    )
-
-
 numpy_numbers: set[Any] = set()
 """The types of NumPy's numbers, once the program has imported it."""
 VARIES = "varies"
@@ -173,8 +164,10 @@ def relied_on(guards: Iterable[Guard]) -> dict[str, Any]:
                 strides[STRIDE.format(guard.source, dim)] = VARIES if stride is None else stride
         elif guard.check is Check.EQUAL and type(guard.expected) in (int, float):
             found[guard.source] = guard.expected
-        elif guard.check is Check.EQUAL and is_shape(guard):
-            found |= {guard.source.child(Access.ITEM, n): size for n, size in enumerate(guard.expected)}
+        elif guard.check is Check.EQUAL and type(guard.expected) in (tuple, torch.Size):
+            for n, item in enumerate(guard.expected):
+                if type(item) is int or type(item) is float:
+                    found[guard.source.child(Access.ITEM, n)] = item
         elif guard.source.access is Access.BYTES and guard.source.base is not None:
             found[guard.source.base] = guard.expected  # a number of NumPy's
         elif guard.check is Check.TYPE and (

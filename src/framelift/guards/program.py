@@ -197,8 +197,8 @@ def in_order(guards: list[Guard]) -> list[Guard]:
     first = [guard for guard in guards if guard.check is Check.TENSOR and guard.source.access is Access.ARG]
     if not first:
         return guards
-    ids = set(map(id, first))
-    return [*first, *(guard for guard in guards if id(guard) not in ids)]
+    are_first = set(first)
+    return [*first, *[guard for guard in guards if guard not in are_first]]
 
 
 def let_go(guards: list[Guard], class_guards: list[ClassFact], sources: list[Source]) -> None:

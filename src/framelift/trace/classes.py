@@ -19,6 +19,7 @@ from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.core.weakly import weakly
+from framelift.graph.front_end import load_symbolic_shapes
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC
 from framelift.guards.guard import SPECIAL_METHODS, ClassFact, ClassGuard, SpecialMethods
 from framelift.guards.kinds import Access, Check
@@ -305,6 +306,7 @@ class Classes(Part):
         """Of what an abstract base class has answered, as C does it. A class that is one stays one while the
         process lives; others may be registered. In another process both may be otherwise."""
         if answer is not True:
+            load_symbolic_shapes()  # which registers more
             self.world.guards.add(
                 self.world.inputs.root.registrations(), Check.EQUAL, _guards.registrations()
             )

@@ -17,6 +17,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
+from framelift.core.config import config
 from framelift.core.sentinels import MISSING
 from framelift.graph import input_fakes
 from framelift.graph.dimensions import Dim
@@ -26,9 +27,14 @@ from framelift.guards.kinds import Access, Check
 from framelift.guards.source_texts import SourceTexts
 from framelift.guards.sources import Root, Source
 from framelift.interpreter.pending import Pending
+from framelift.trace.addresses import LEAST_ADDRESS
 from framelift.trace.dynamism import Dynamism
 from framelift.trace.part import Part
+from framelift.trace.shadows import Shadow
 from framelift.trace.type_rules import rule_of_type
+
+FIXED = frozenset({int, float, str, bool, type(None)})
+"""Types of which a value in a tuple is compared with the tuple."""
 
 
 class Known:
@@ -83,6 +89,23 @@ class Inputs(Part):
                 self.world.recorder.ask_for(known.opened)
             return known.opened
         return rule_of_type(type(value)).wrap(self.world, value, source)
+
+    def load_whole(self, pending: Pending) -> None:
+        """Opens an attribute that is a tuple of which C looks at every element, such as a stride: where these
+        are numbers and texts that do not vary, one guard says all."""
+        value, source = pending.value, pending.source
+        if source.access is not Access.ATTR or id(value) in self.known:
+            return
+        if self.dynamism.may_vary or config.dynamic_sources:
+            return
+        if not value or not all([type(item) in FIXED and item == item for item in value]):
+            return
+        if any([type(item) is int and item >= LEAST_ADDRESS for item in value]):
+            return  # as an address, if it is one
+        self.world.guards.add(source, Check.EQUAL, value)
+        pending.opened = shadow = tuple([*value])
+        self.know(value, shadow, source)
+        self.world.containers.shadows[id(shadow)] = Shadow(source, value, shadow, tuple, None)
 
     def know(self, value: Any, opened: Any, source: Source) -> Any:
         self.known[id(value)] = Known(value, opened, source)

@@ -81,6 +81,8 @@ class Materialize(Part):
     def value(self, value: Any, seen: Seen) -> Any:
         cls = type(value)
         if cls is Pending:
+            if value.opened is MISSING and type(value.value) is tuple:
+                self.world.inputs.load_whole(value)
             value = value.open()
             cls = type(value)
         if cls in ATOMS or id(value) in seen:

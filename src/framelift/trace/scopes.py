@@ -13,6 +13,7 @@ from framelift.core.blame import acts_for_program
 from framelift.core.breaks import refuse
 from framelift.core.sentinels import MISSING
 from framelift.graph import op_memory
+from framelift.graph.front_end import load_symbolic_shapes
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.interpreter.lookups import class_attribute
@@ -102,6 +103,8 @@ class Scopes(Part):
     def import_name(self, name: str, scope: Any, namespace: Any, from_list: Any, level: int) -> Any:
         full = name if not level else f"{scope.get('__package__') or ''}.{name}".rstrip(".")
         importer = opened(self.load(vars(builtins), "__import__"))
+        if full not in sys.modules:
+            load_symbolic_shapes()  # of which torch's Python imports something here and there
         if level > 1 or full not in sys.modules or importer is not IMPORTER:
             refuse(breaks.NEW_IMPORT, name or "relative import")
         top = full if from_list else full.partition(".")[0]
