@@ -422,6 +422,27 @@ def check_everywhere(program: Program, look: Callable[[Program], object] = obser
             assert sys.exception() is None
 
 
+class Refusing:
+    def __init__(self, n: int) -> None:
+        self.n = 1 // n
+
+
+def constructed(n: int = 0) -> object:
+    try:
+        return Refusing(n)
+    except ZeroDivisionError as error:
+        return str(error)
+
+
+def test_what_a_class_raises_is_handled_however_often_it_is_called() -> None:
+    """CPython specialises its call, and on 3.13 looks for the handler of what stands in front of it then."""
+    (site,) = [site for site in recorded(constructed).sites if site.steps and site.name.startswith("CALL")][:1]
+    (frame,) = frames_at(constructed, site)
+    step = FunctionType(resume.step_code(standing(frame, True).point, 0), globals())
+    outcomes = [step(0, None, Refusing, 0) for _ in range(20)]
+    assert {(type(given[0]), outcome) for given, _, outcome in outcomes} == {(ZeroDivisionError, resume.RAISED)}
+
+
 def traceback_of(run: Program) -> list[tuple[object, ...]]:
     """The functions that an exception came through, from `program` on, and where they stood."""
     with pytest.raises(Exception) as raised:
