@@ -399,7 +399,7 @@ def test_registrations():
 
     value = reach(g.ACCESS_REGISTRATIONS)
     before = value(None)
-    assert before == abc.get_cache_token()
+    assert before <= abc.get_cache_token()  # those of Framelift's own doing are not counted
     Shape.register(int)
     assert value(None) == before + 1
 
