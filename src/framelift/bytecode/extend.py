@@ -170,7 +170,7 @@ class Assembler:
     def restored(self) -> int:
         """What comes now is the program's; gives where that is."""
         first = self.silent = len(self.units)
-        # Where a call was entered without C in between, CPython 3.13 looks for the handler of the unit before it.
+        # Of a call that it enters without C in between, CPython 3.13 takes the handler of what is before it.
         self.emit("NOP")
         return first
 

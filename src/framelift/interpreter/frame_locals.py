@@ -30,7 +30,7 @@ def variables(f: Frame, names: Any) -> dict[str, Any]:
 
 
 def function_variables(f: Frame) -> dict[Any, Any]:
-    """Those of a function's frame, with what was set beside them. Before 3.13 it is always the same dictionary."""
+    """Those of a function's frame, with what was set beside them; before 3.13 always the same dictionary."""
     found = variables(f, f.code.names)
     added = getattr(f, "added", None)  # not set by __init__, which runs for every call
     if version.LOCALS_WRITE_THROUGH:
@@ -48,8 +48,8 @@ def function_variables(f: Frame) -> dict[Any, Any]:
 
 def has_more_than_variables(f: Frame) -> bool:
     """Whether somebody has set names beside them, or is about to."""
-    added = getattr(f, "added", None)
-    return getattr(f, "executes", False) or (bool(added) and not added.keys() <= {*f.code.names})
+    added: dict[Any, Any] = getattr(f, "added", {})
+    return getattr(f, "executes", False) or not added.keys() <= {*f.code.names}
 
 
 def set_variable(f: Frame, slot: int, value: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections.abc
 import numbers
-import sys
 
 from conformance_programs import error_of, program
 from conformance_programs._tables import add_expressions
@@ -404,20 +403,6 @@ def locals_kept(x):
     here = locals()
     here["beside"] = y = x + 1
     return locals() is here, [*locals()], here.get("y"), vars().get("beside")
-
-
-NAMES_FROM_CODE = "place that can't be left", ("internals of an object", "opaque object")
-"""Before Python 3.13 code sets names for the frame itself; then what is done with them is lost."""
-
-
-@program(breaks=NAMES_FROM_CODE[sys.version_info >= (3, 13)])
-def names_that_code_sets(x):
-    y = x + 1
-    exec("z = y * 2")
-    try:
-        return eval("z + y"), sorted(locals())
-    except NameError as error:  # from Python 3.13 on
-        return str(error)
 
 
 async def _numbers():
