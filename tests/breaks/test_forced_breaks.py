@@ -1292,6 +1292,18 @@ def a_variable_in_a_cell_deleted(x: Any) -> Any:
     return z
 
 
+@program(X)
+def a_variable_in_a_cell_that_a_comprehension_hides(x: Any) -> Any:
+    def get() -> Any:
+        return n
+
+    n = x * 2
+    hidden = [(n, get())[0] for n in range(2)]
+    made = [(lambda: (n, get()))() for n in range(2)]
+    n = n + 1
+    return get(), hidden, made, n
+
+
 @program(X, [])
 def a_generator_sent_to(x: Any, log: Any) -> Any:
     def echo() -> Iterator[Any]:

@@ -306,6 +306,15 @@ ODD = {
 if sys.version_info[:2] == (3, 12):
     C_STACK = "with a hook in force calls are limited by C's own count, which the program does not set"
     ODD["a_recursion_limit_that_the_program_sets"] = C_STACK
+if sys.version_info < (3, 13):
+    BESIDE = "sets names beside its variables, for the frame itself: it is not left"
+    ODD["exec_in_a_function_does_not_change_its_locals"] = BESIDE
+    ODD["exec_of_a_function_body"] = BESIDE
+    ODD["exec_of_code_with_free_variables_is_refused"] = BESIDE
+    ODD["interactive_mode_prints_expressions"] = BESIDE
+    ODD["locals_is_a_copy"] = BESIDE
+    ODD["locals_is_one_dictionary_or_many"] = BESIDE
+    ODD["names_that_exec_sets_in_a_function"] = BESIDE
 if sys.version_info >= (3, 13):
     OF_INTERPRETED = "finds the view of a frame that was interpreted, which is not the one that goes on"
     ODD["f_locals_writes_through"] = OF_INTERPRETED
@@ -420,6 +429,31 @@ def check_everywhere(program: Program, look: Callable[[Program], object] = obser
         if site.steps or not step:
             assert look(run_to(program, site, step, inside)) == expected, (site, step, inside)
             assert sys.exception() is None
+
+
+class Refusing:
+    def __init__(self, n: int) -> None:
+        self.n = 1 // n
+
+
+def constructed(n: int = 0) -> object:
+    try:
+        return Refusing(n)
+    except ZeroDivisionError as error:
+        return str(error)
+
+
+def test_what_a_class_raises_is_handled_however_often_it_is_called() -> None:
+    """CPython specialises its call, and on 3.13 looks for the handler of what stands in front of it then."""
+    (site,) = [site for site in recorded(constructed).sites if site.steps and site.name.startswith("CALL")][
+        :1
+    ]
+    (frame,) = frames_at(constructed, site)
+    step = FunctionType(resume.step_code(standing(frame, True).point, 0), globals())
+    outcomes = [step(0, None, Refusing, 0) for _ in range(20)]
+    assert {(type(given[0]), outcome) for given, _, outcome in outcomes} == {
+        (ZeroDivisionError, resume.RAISED)
+    }
 
 
 def traceback_of(run: Program) -> list[tuple[object, ...]]:

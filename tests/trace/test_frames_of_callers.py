@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import framelift
-from check import reasons
+from check import check, reasons
 
 X = torch.arange(3.0)
 
@@ -73,3 +73,26 @@ def test_frames_within_what_is_captured_are_known() -> None:
 
     compiled = framelift.compile(outer, backend="eager", fullgraph=True)
     assert compiled(X)[1] == outer(X)[1] == ("outer", True)
+
+
+def set_by_code(x: torch.Tensor) -> Any:
+    """Before Python 3.13 code sets names for the frame itself."""
+    y = x + 1
+    exec("z = y * 2")
+    print("in between")
+    try:
+        return eval("z + y"), sorted(locals())
+    except NameError as error:
+        return str(error)
+
+
+def set_by_the_program(x: torch.Tensor) -> Any:
+    here = locals()
+    here["z"] = x + 1
+    print("in between")
+    return locals().get("z"), len(here)
+
+
+@pytest.mark.parametrize("fn", [set_by_code, set_by_the_program])
+def test_names_beside_the_variables_of_a_frame_stay_there(fn: Any) -> None:
+    check(fn, X, calls=2, fullgraph=False)

@@ -111,6 +111,8 @@ def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int
     name, arg, value = instruction.opname, instruction.arg or 0, instruction.argval
     if name.startswith("INSTRUMENTED_"):
         name = name.removeprefix("INSTRUMENTED_")
+    if name == "STORE_FAST":
+        return ("STORE_CELL" if holds_cell(value, code) else name), arg
     if name == "LOAD_GLOBAL":
         return ("LOAD_GLOBAL_CALLABLE" if arg & 1 else name), value
     if name == "LOAD_ATTR":
@@ -138,3 +140,8 @@ def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int
     if instruction.opcode in dis.hasconst or instruction.opcode in dis.hasname:
         return RENAMED.get(name, name), value
     return RENAMED.get(name, name), arg
+
+
+def holds_cell(name: str, code: CodeType) -> bool:
+    """Whether what a slot holds is a cell: a resume function may have it as an argument."""
+    return name in code.co_cellvars or name in code.co_freevars or name.startswith(".free")

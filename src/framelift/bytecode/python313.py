@@ -22,6 +22,7 @@ from framelift.bytecode.python312 import (
     NOT_A_CLASS_PATTERN,
     SEND_POPS_RECEIVER,
     THROW_TAKES_ONE,
+    holds_cell,
     instructions,
     intrinsic,
     one_operand,
@@ -113,6 +114,8 @@ def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int
         name = name.removeprefix("INSTRUMENTED_")
     if name == "LOAD_FAST":
         return ("LOAD_CLOSURE" if holds_cell(value, code) else name), arg
+    if name == "STORE_FAST":
+        return ("STORE_CELL" if holds_cell(value, code) else name), arg
     if name in ("LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"):
         return name, (arg >> 4, arg & 15)
     if name == "LOAD_GLOBAL":
@@ -143,11 +146,6 @@ def normalise(instruction: dis.Instruction, code: CodeType, index: dict[int, int
     if instruction.opcode in dis.hasconst or instruction.opcode in dis.hasname:
         return RENAMED.get(name, name), value
     return RENAMED.get(name, name), arg
-
-
-def holds_cell(name: str, code: CodeType) -> bool:
-    """Whether what a slot holds is a cell: a resume function may have it as an argument."""
-    return name in code.co_cellvars or name in code.co_freevars or name.startswith(".free")
 
 
 def leads_to_branch(instruction: dis.Instruction, code: CodeType) -> bool:

@@ -44,7 +44,9 @@ class Frame(Generic[W]):
 
     owner: weakref.ref[Suspended]
     added: dict[Any, Any]
-    """What somebody has set in `f_locals` that is no variable."""
+    """What somebody has set in `f_locals` that is no variable; before 3.13 what `locals()` gives."""
+    executes: bool
+    """Code of `exec` sets names there; not from 3.13 on."""
 
     __slots__ = (
         *(
@@ -53,6 +55,7 @@ class Frame(Generic[W]):
             "back",
             "called_at",
             "code",
+            "executes",
             "fast",
             "func",
             "generator",

@@ -30,10 +30,26 @@ def variables(f: Frame, names: Any) -> dict[str, Any]:
 
 
 def function_variables(f: Frame) -> dict[Any, Any]:
-    """Those of a function's frame, with what was set beside them."""
+    """Those of a function's frame, with what was set beside them; before 3.13 always the same dictionary."""
     found = variables(f, f.code.names)
     added = getattr(f, "added", None)  # not set by __init__, which runs for every call
-    return {**found, **added} if added else found
+    if version.LOCALS_WRITE_THROUGH:
+        return {**found, **added} if added else found
+    if added is None:
+        f.added = found
+        return found
+    for name in f.code.names:
+        if name in found:
+            added[name] = found[name]
+        else:
+            added.pop(name, None)
+    return added
+
+
+def has_more_than_variables(f: Frame) -> bool:
+    """Whether somebody has set names beside them, or is about to."""
+    added: dict[Any, Any] = getattr(f, "added", {})
+    return getattr(f, "executes", False) or not added.keys() <= {*f.code.names}
 
 
 def set_variable(f: Frame, slot: int, value: Any) -> None:

@@ -30,11 +30,10 @@ class FrameView:
     """What a frame that is being interpreted looks like to the program, now and whenever it looks."""
 
     __class__ = property(lambda self: FrameType)
-    __slots__ = ("__weakref__", "_frame", "_locals", "f_trace", "f_trace_lines", "f_trace_opcodes")
+    __slots__ = ("__weakref__", "_frame", "f_trace", "f_trace_lines", "f_trace_opcodes")
 
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
-        self._locals: dict[str, Any] = {}
         self.f_trace = None
         self.f_trace_lines = True
         self.f_trace_opcodes = False
@@ -54,14 +53,9 @@ class FrameView:
 
     @property
     def f_locals(self) -> Any:
-        if self._frame.namespace is not None:
-            return local_variables(self._frame)
-        if version.LOCALS_WRITE_THROUGH:
+        if version.LOCALS_WRITE_THROUGH and self._frame.namespace is None:
             return FrameLocals(self)
-        for name in self._frame.code.names:
-            self._locals.pop(name, None)
-        self._locals.update(local_variables(self._frame))
-        return self._locals  # always the same dictionary, in which names that are no locals stay
+        return local_variables(self._frame)
 
     @property
     def f_lineno(self) -> int | None:

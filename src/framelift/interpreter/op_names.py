@@ -63,6 +63,12 @@ def STORE_FAST(f: Frame, slot: int) -> None:
     f.fast[slot] = f.stack.pop()
 
 
+def STORE_CELL(f: Frame, slot: int) -> None:
+    """Of a variable that an inlined comprehension had one of the same name of: the cell itself comes back."""
+    f.fast[slot] = opened(f.stack[-1])  # a resume function has what was on the stack as arguments
+    f.stack.pop()
+
+
 def DELETE_FAST(f: Frame, slot: int) -> None:
     if f.fast[slot] is UNSET:
         raise unbound_local(f, slot)

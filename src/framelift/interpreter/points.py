@@ -14,6 +14,7 @@ from framelift.bytecode.resume import LastInstruction, Origin, Point, body_of, o
 from framelift.bytecode.stack_effects import COPY_OF, HANDLING, NOTHING, UNBOUND, VALUE
 from framelift.core.sentinels import MISSING, NULL, UNSET
 from framelift.interpreter.frame import AtReturn, Frame, Handling
+from framelift.interpreter.frame_locals import has_more_than_variables
 
 RESUME = dis.opmap["RESUME"]
 
@@ -44,7 +45,7 @@ def standing(frame: Frame, steps: bool) -> Standing:
     code = frame.code.code
     if code.co_flags & SUSPENDING:
         raise NoPointError("the beginning of a generator")
-    if getattr(frame, "added", None) or (version.LOCALS_WRITE_THROUGH and "f_locals" in code.co_names):
+    if has_more_than_variables(frame) or (version.LOCALS_WRITE_THROUGH and "f_locals" in code.co_names):
         raise NoPointError("a function that looks at the variables of frames")  # which go on as other frames
     origin = origin_of(code)
     body = body_of(code) if origin is None else origin.body

@@ -129,6 +129,8 @@ def serve_evaluator(evaluator: Any, mode: str) -> None:
             namespace = options.pop("locals", None) if namespace is None else namespace
         source, scope, namespace = opened(source), opened(scope), opened(namespace)
         if scope is None:
+            if evaluator is exec and namespace is None and not version.LOCALS_WRITE_THROUGH:
+                f.executes = True
             scope = f.world.scopes.as_value(f.globals)
             namespace = local_variables(f) if namespace is None else namespace
         if isinstance(source, (str, bytes)) and type(scope) is dict:

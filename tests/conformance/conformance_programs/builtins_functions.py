@@ -398,6 +398,13 @@ def vars_and_locals(x):
     return x + 1, sorted(here), vars(c), c.b, vars() == locals()
 
 
+@program
+def locals_kept(x):
+    here = locals()
+    here["beside"] = y = x + 1
+    return locals() is here, [*locals()], here.get("y"), vars().get("beside")
+
+
 async def _numbers():
     yield 1
     yield 2

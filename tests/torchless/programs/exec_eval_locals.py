@@ -129,6 +129,29 @@ def locals_is_a_copy():
     return x, "new" in locals() or True, error_of(lambda: new)
 
 
+def locals_is_one_dictionary_or_many():
+    """One for each call of the function before Python 3.13."""
+    x = 1
+    first = locals()
+    first["beside"] = x = 2
+    second = vars()
+    del x
+    y = second is first
+    third = locals()
+    return first["x"] if "x" in first else None, y, list(third), dir(), [second.get("y"), third.get("beside")]
+
+
+def names_that_exec_sets_in_a_function():
+    """There for `eval` and `locals` before Python 3.13."""
+    x = 1
+    exec("made = x + 1; x = 10")
+    try:
+        seen = eval("made + x")
+    except NameError as error:
+        seen = str(error)
+    return x, seen, sorted(locals())
+
+
 def locals_with_unbound_and_cells():
     bound = 1
     cell = 2
