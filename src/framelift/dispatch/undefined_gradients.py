@@ -57,7 +57,7 @@ class UndefinedGradients:
         return [n for n in plain if inputs[n].requires_grad and not known >> n & 1]
 
     def detached(self, inputs: Any, numbers: list[int]) -> list[Any]:
-        """The inputs, with no way for gradients to those that would get none, and whose hooks would be called."""
+        """The inputs, with no way for gradients to those that would get none: their hooks would be called."""
         given = list(inputs)
         with torch._C.DisableTorchFunction():
             for n in numbers:
