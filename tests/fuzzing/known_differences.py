@@ -80,6 +80,12 @@ def differentiates_twice(source: str, finding: Finding) -> bool:
     return error in (finding.difference or "") and is_same_as_captured(source)
 
 
+def asks_for_addresses_again(source: str, finding: Finding) -> bool:
+    """An object that is made anew for each call may lie where the last one did, or not."""
+    difference = finding.difference or ""
+    return "[id(t)]" in source and re.search(r": \d+ items instead of \d+", difference) is not None
+
+
 def is_same_as_captured(source: str) -> bool:
     return check_program(re.sub(r"'backend': '\w+'", "'backend': 'eager'", source)).difference is None
 
@@ -93,6 +99,7 @@ KNOWN: dict[str, Callable[[str, Finding], bool]] = {
     "optimizers drift apart by what is rounded otherwise": drifts,
     "AOTAutograd has singular and eigenvalues computed by another routine": computes_vectors,
     "Inductor's decompositions draw other numbers": draws_by_decomposition,
+    "addresses of what is gone may be those of what comes next, or not": asks_for_addresses_again,
     "AOTAutograd can't be differentiated twice, and says so": differentiates_twice,
 }
 """Why a program may differ -> whether this is such a program: by its source and by what differs."""

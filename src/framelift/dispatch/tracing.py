@@ -383,8 +383,8 @@ TOLD: weakref.WeakSet[Any] = weakref.WeakSet()
 
 def tell_bypassed(memoising: Any, place: Place) -> None:
     """Warns, once of each, that what a memoising function remembers is not used. The words are those that
-    people who filter torch.compile's warnings look for."""
-    if memoising in TOLD:
+    people who filter torch.compile's warnings look for. Of what a library remembers nobody need know."""
+    if memoising in TOLD or not policy.is_user_code(getattr(memoising, "__module__", None) or ""):
         return
     TOLD.add(memoising)
     at = f"{os.path.basename(place.code.co_filename)}:{place.line}"

@@ -8,6 +8,7 @@ move parameters that took no part.
 from __future__ import annotations
 
 import functools
+import operator
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -28,17 +29,40 @@ class UndefinedGradients:
     def __init__(self, compiled: Callable[..., Any], sources: Sources) -> None:
         self.compiled = compiled
         self.sources = sources
+        self.differ = len(set(sources.values())) > 1
+        """Whether it depends on the results that are used which inputs have gradients."""
+        self.unused: list[int] | None = None
+        """The inputs that require grad and that no result comes of."""
         self.places: tuple[dict[int, int], dict[int, int]] | None = None
         """Of the node that computes the gradients: number of what it is given -> the inputs that it goes to;
         number of what it gives -> the input that it is for. Both as bits."""
 
     def __call__(self, *inputs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return self.compiled(*inputs)
+        if self.unused is None:
+            self.unused = self.find_unused(inputs)
+        if self.unused:
+            inputs = self.detached(inputs, self.unused)
         results = self.compiled(*inputs)
-        if torch.is_grad_enabled() and (node := backward_of(results)) is not None:
+        if self.differ and (node := backward_of(results)) is not None:
             if self.places is None:
                 self.places = self.find_places(node, inputs, results)
             node.register_hook(functools.partial(self.leave_out, weakref.ref(node)))
         return results
+
+    def find_unused(self, inputs: Any) -> list[int]:
+        known = functools.reduce(operator.or_, self.sources.values())
+        plain = [n for n, one in enumerate(inputs) if type(one) in (Tensor, torch.nn.Parameter)]
+        return [n for n in plain if inputs[n].requires_grad and not known >> n & 1]
+
+    def detached(self, inputs: Any, numbers: list[int]) -> list[Any]:
+        """The inputs, with no way for gradients to those that would get none: their hooks would be called."""
+        given = list(inputs)
+        with torch._C.DisableTorchFunction():
+            for n in numbers:
+                given[n] = given[n].detach()
+        return given
 
     def find_places(self, node: Any, inputs: Any, results: Any) -> tuple[dict[int, int], dict[int, int]]:
         with torch._C.DisableTorchFunction():

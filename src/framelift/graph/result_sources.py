@@ -24,13 +24,33 @@ def sources_of(graph: torch.fx.Graph) -> Sources | None:
     with torch._C.DisableTorchFunction():
         try:
             differentiated = [n for n, one in enumerate(results) if is_differentiated(one)]
-            if len(differentiated) < 2:
+            inputs = inputs_that_require_grad(graph)
+            if not differentiated:
+                return None
+            if len(differentiated) == 1 and leads_to_all(results[differentiated[0]], inputs):
                 return None
             memory = Memory(graph)
             found = {n: memory.read(results[n]) for n in differentiated}
         except Unknown:
             return None
-    return found if len(set(found.values())) > 1 else None
+    return found if len({*found.values(), sum(1 << n for n in inputs.values())}) > 1 else None
+
+
+def inputs_that_require_grad(graph: torch.fx.Graph) -> dict[torch.fx.Node, int]:
+    """With their numbers."""
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    return {node: n for n, node in enumerate(placeholders) if is_differentiated(node)}
+
+
+def leads_to_all(result: torch.fx.Node, inputs: dict[torch.fx.Node, int]) -> bool:
+    """Whether a result comes of all inputs, by what can be told without looking at memory."""
+    waiting, seen = [result], {result}
+    while waiting:
+        for each in waiting.pop().all_input_nodes:
+            if each not in seen and (each.op == "get_attr" or is_differentiated(each)):
+                seen.add(each)
+                waiting.append(each)
+    return all(node in seen for node in inputs)
 
 
 def results_of(graph: torch.fx.Graph) -> list[Any]:

@@ -570,6 +570,43 @@ def test_differentiated_outside(fn, backend):
     assert entries(compiled) == 1
 
 
+def cut(leaf: torch.Tensor, other: torch.Tensor) -> Any:
+    return (leaf * other.detach()).tanh().sum()
+
+
+def looked_at(leaf: torch.Tensor, other: torch.Tensor) -> Any:
+    with torch.no_grad():
+        scale = other.norm()
+    return (leaf * scale).sum(), scale
+
+
+def averaged(leaf: torch.Tensor, other: torch.Tensor) -> Any:
+    with torch.no_grad():
+        other.lerp_(leaf, 0.5)
+    return (leaf * other.data).sum()
+
+
+def only_compared(leaf: torch.Tensor, other: torch.Tensor) -> Any:
+    return torch.where(other > 0, leaf, -leaf).sum()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", [cut, looked_at, averaged, only_compared])
+def test_hooks_of_what_no_result_is_differentiated_to_are_not_called(fn, backend):
+    def run(call: Any) -> Any:
+        called: list[Any] = []
+        leaf, other = nn.Parameter(torch.ones(3)), nn.Parameter(torch.full((3,), 0.5))
+        for one in (leaf, other):
+            one.register_hook(lambda grad: called.append(("gradient", grad is None)))
+            one.register_post_accumulate_grad_hook(lambda one: called.append(one.grad is None))
+        for _ in range(2):
+            given = call(leaf, other)
+            (given[0] if isinstance(given, tuple) else given).backward()
+        return called, leaf.grad.tolist(), other.grad, other.tolist(), other.requires_grad
+
+    assert run(framelift.compile(fn, backend=backend, fullgraph=True)) == run(fn)
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_hooks_on_results_are_called_where_gradients_reach_them(backend, dynamic):
