@@ -15,6 +15,8 @@ import torch
 from framelift.core.sentinels import MISSING
 from framelift.graph.op_memory import PYTHON_ATOMS
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, settled
+from framelift.guards.guard import VARIES
+from framelift.guards.kinds import Check
 from framelift.guards.sources import Source
 from framelift.interpreter.op_operators import joined
 from framelift.interpreter.pending import Pending, opened
@@ -23,6 +25,7 @@ from framelift.trace.part import Part
 OF_VALUES = frozenset({format, str, repr, ascii})
 JOINING = frozenset({operator.add, operator.iadd, joined})
 FORMATTING = frozenset({operator.mod, operator.imod})
+MAKING_TEXTS = OF_VALUES | JOINING | FORMATTING
 
 
 class LateText(NamedTuple):
@@ -32,7 +35,7 @@ class LateText(NamedTuple):
     operands: tuple[Any, ...]
     named: dict[str, Any]
     symbols: list[Any]
-    """All that it is made of, that of other texts included."""
+    """All that it is made of, that of other texts included: numbers, and texts that only the data decides."""
 
 
 class LateTexts(Part):
@@ -44,8 +47,31 @@ class LateTexts(Part):
     def load(self, value: str, source: Source) -> str:
         """Somebody looks at it."""
         for symbol in self.made[source].symbols:
-            settled(symbol)
+            settled(opened(symbol))
         return value
+
+    def of_data(self, value: Any) -> Any:
+        """A text that a step has made of data, another one in each call; other values as they are."""
+        if type(value) is not Pending or type(value.value) is not str or value.opened is not MISSING:
+            return value
+        inputs = self.world.inputs
+        if value.inputs is not inputs or VARIES not in inputs.dynamism.seen.get(str(value.source), ()):
+            return value
+        self.world.guards.add(value.source, Check.TYPE, str)
+        return self.add(str, (value,), {}, [value], value.value)
+
+    def truth(self, text: Pending) -> bool:
+        """Numbers have digits, whichever they are."""
+        if any(type(symbol) is Pending for symbol in self.made[text.source].symbols):
+            text.open()
+        return bool(text.value)
+
+    def add(
+        self, fn: Any, operands: tuple[Any, ...], named: dict[str, Any], symbols: list[Any], text: str
+    ) -> Pending:
+        source = self.world.inputs.root.late_text(len(self.made))
+        self.made[source] = LateText(fn, operands, named, symbols)
+        return Pending(self, source, text)
 
     def has(self, value: Any) -> bool:
         return type(value) is Pending and value.inputs is self and value.opened is MISSING
@@ -71,7 +97,7 @@ class LateTexts(Part):
         """What a function gives for operands with symbols or such texts among them. MISSING: it has to know
         them."""
         builder = self.world.recorder.builder
-        if builder.symbols is None or builder.in_body:
+        if (builder.symbols is None and not self.made) or builder.in_body:
             return MISSING
         operands = tuple(map(self.shown, operands))
         named = {name: self.shown(value) for name, value in (named or {}).items()}
@@ -82,9 +108,7 @@ class LateTexts(Part):
             text = fn(*map(now, operands), **{name: now(value) for name, value in named.items()})
         except Exception:
             return MISSING  # it will fail where it is really done
-        source = self.world.inputs.root.late_text(len(self.made))
-        self.made[source] = LateText(fn, operands, named, symbols)
-        return Pending(self, source, text)
+        return self.add(fn, operands, named, symbols, text)
 
     def shown(self, operand: Any) -> Any:
         """An operand as C sees it, but for texts that nobody has looked at."""
