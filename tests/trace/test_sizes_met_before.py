@@ -136,3 +136,54 @@ def test_numbers_of_data_vary_behind_the_next_break_too() -> None:
         return x * n
 
     assert compiled_at(fn, [(torch.ones(3), torch.tensor(n)) for n in (5, 7, 2, 9)]) == [0]
+
+
+def checked(condition: Any, message: Any) -> None:
+    if not condition:
+        raise ValueError(message)
+
+
+def in_a_message(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    tokens = mask.sum()
+    checked(x.shape[0] == 4, f"{tokens} tokens, {x.shape[0]} features")
+    return x * tokens
+
+
+def in_a_message_that_is_raised(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    tokens = mask.sum()
+    checked(x.shape[0] == 5, f"{tokens} tokens, {x.shape[0]} features")
+    return x * tokens
+
+
+def given_back(x: torch.Tensor, mask: torch.Tensor) -> Any:
+    text = f"{mask.sum()}"
+    return x * 2, text + "!", f"<{text}>", f"{text!r}", [text]
+
+
+def looked_at(x: torch.Tensor, mask: torch.Tensor) -> Any:
+    text = f"{mask.sum()}"
+    if text and text != "12":
+        x = x + 1
+    return x * 2, {"7": 1}.get(f"{text}"), len(f"{text}:")
+
+
+def empty(x: torch.Tensor, mask: torch.Tensor) -> Any:
+    text = f"{EMPTY(mask.sum())}"
+    return x * (2 if f"{text}" else 3)
+
+
+class EMPTY:
+    def __init__(self, number: torch.Tensor) -> None:
+        self.number = number
+
+    def __format__(self, how: str) -> str:
+        return "" if self.number.item() % 2 else "even"
+
+
+@pytest.mark.parametrize(
+    "fn, most",
+    [(in_a_message, 1), (in_a_message_that_is_raised, 2), (given_back, 1), (looked_at, 4), (empty, 4)],
+)
+def test_texts_of_data_are_nobodys_business_until_somebody_looks(fn: Callable[..., Any], most: int) -> None:
+    calls = [(torch.ones(4, 5), torch.arange(20) < n) for n in (7, 12, 3, 8)]
+    assert len(compiled_at(fn, calls)) <= most

@@ -45,7 +45,7 @@ def results(code: Any, arguments: list[Any] | tuple[Any, ...], steps: set[Any]) 
 
 def described(name: str, value: Any) -> list[tuple[str, Any]]:
     """Of tensors it is the first dimension that the data decides, with few exceptions."""
-    if type(value) in (int, float):
+    if type(value) in (int, float, str):
         return [(name, VARIES)]
     if isinstance(value, torch.Tensor) and value.dim():
         return [(name, (None, *value.shape[1:]))]

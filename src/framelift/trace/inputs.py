@@ -205,7 +205,7 @@ class Inputs(Part):
         for name, value in variables:
             if type(value) is Pending and value.opened is not MISSING:
                 value = value.opened
-            if type(value) in (torch.SymInt, torch.SymFloat):
+            if type(value) in (torch.SymInt, torch.SymFloat) or self.world.late_texts.has(value):
                 handed_over[name] = VARIES
             elif type(value) is FakeTensor:
                 sizes: Any = value.shape

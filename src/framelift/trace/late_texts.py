@@ -19,6 +19,8 @@ from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.graph.op_memory import PYTHON_ATOMS
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, settled
+from framelift.guards.guard import VARIES
+from framelift.guards.kinds import Check
 from framelift.guards.sources import Source
 from framelift.interpreter.op_operators import joined
 from framelift.interpreter.pending import Pending, opened
@@ -27,6 +29,7 @@ from framelift.trace.part import Part
 OF_VALUES = frozenset({format, str, repr, ascii})
 JOINING = frozenset({operator.add, operator.iadd, joined})
 FORMATTING = frozenset({operator.mod, operator.imod})
+MAKING_TEXTS = OF_VALUES | JOINING | FORMATTING
 
 
 class TextOfTensor(str):
@@ -48,7 +51,7 @@ class LateText(NamedTuple):
     operands: tuple[Any, ...]
     named: dict[str, Any]
     symbols: list[Any]
-    """All that it is made of, that of other texts included."""
+    """All that it is made of, that of other texts included: numbers, and texts that only the data decides."""
 
 
 class LateTexts(Part):
@@ -62,8 +65,31 @@ class LateTexts(Part):
         for symbol in self.made[source].symbols:
             if type(symbol) is FakeTensor:
                 raise Break(breaks.DATA_DEPENDENT_VALUE, "the text of a tensor shows its values")
-            settled(symbol)
+            settled(opened(symbol))
         return value
+
+    def of_data(self, value: Any) -> Any:
+        """A text that a step has made of data, another one in each call; other values as they are."""
+        if type(value) is not Pending or type(value.value) is not str or value.opened is not MISSING:
+            return value
+        inputs = self.world.inputs
+        if value.inputs is not inputs or VARIES not in inputs.dynamism.seen.get(str(value.source), ()):
+            return value
+        self.world.guards.add(value.source, Check.TYPE, str)
+        return self.add(str, (value,), {}, [value], value.value)
+
+    def truth(self, text: Pending) -> bool:
+        """Numbers have digits, whichever they are."""
+        if any(type(symbol) is Pending for symbol in self.made[text.source].symbols):
+            text.open()
+        return bool(text.value)
+
+    def add(
+        self, fn: Any, operands: tuple[Any, ...], named: dict[str, Any], symbols: list[Any], text: str
+    ) -> Pending:
+        source = self.world.inputs.root.late_text(len(self.made))
+        self.made[source] = LateText(fn, operands, named, symbols)
+        return Pending(self, source, text)
 
     def has(self, value: Any) -> bool:
         return type(value) is Pending and value.inputs is self and value.opened is MISSING
@@ -104,9 +130,7 @@ class LateTexts(Part):
                 return MISSING
             operands = tuple(map(self.as_it_is_now, operands))
             named = {name: self.as_it_is_now(value) for name, value in named.items()}
-        source = self.world.inputs.root.late_text(len(self.made))
-        self.made[source] = LateText(fn, operands, named, symbols)
-        return Pending(self, source, text)
+        return self.add(fn, operands, named, symbols, text)
 
     def shown(self, operand: Any) -> Any:
         """An operand as C sees it, but for texts that nobody has looked at."""

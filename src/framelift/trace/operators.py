@@ -29,7 +29,7 @@ from framelift.trace.callable_rules import rule_of
 from framelift.trace.classes import is_checked_by_class, protocols_in
 from framelift.trace.comparisons import COMPARING
 from framelift.trace.containers import SIZED
-from framelift.trace.late_texts import FORMATTING, OF_VALUES
+from framelift.trace.late_texts import FORMATTING, MAKING_TEXTS, OF_VALUES
 from framelift.trace.machine import calls_back
 from framelift.trace.materialize import ATOMS, Seen, SeenByTorch
 from framelift.trace.part import Part
@@ -151,6 +151,8 @@ class Operators(Part):
 
     def apply_unopened(self, fn: Any, *operands: Any) -> Any:
         late_texts = self.world.late_texts
+        if self.world.inputs.dynamism.seen and fn in MAKING_TEXTS:
+            operands = tuple(map(late_texts.of_data, operands))
         if late_texts.made and any(map(late_texts.has, operands)):
             operands = tuple([x if late_texts.has(x) else opened(x) for x in operands])
             if (text := late_texts.operate(fn, operands)) is not MISSING:
@@ -271,7 +273,7 @@ class Operators(Part):
     def truth(self, value: Any) -> bool:
         if type(value) is Pending:
             if self.world.late_texts.has(value):
-                return bool(value.value)  # a number has digits, whichever it is
+                return self.world.late_texts.truth(value)
             raw, inputs = value.value, self.world.inputs
             unknown = value.opened is MISSING
             if unknown:
