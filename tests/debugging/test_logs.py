@@ -6,9 +6,11 @@ import io
 import json
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -372,7 +374,7 @@ TORCHS = {
     "guards": "n == 2",
     "graph_code": "def forward(self, ",
     "graph_code_verbose": "TRACED GRAPH",
-    "graph": "TRACED GRAPH",
+    "graph": " ===== __compiled_fn_",
     "graph_sizes": "y: (2)",
     "bytecode": "ORIGINAL BYTECODE program",
     "trace_source": "y = x.sin() * n",
@@ -382,16 +384,45 @@ TORCHS = {
 
 @pytest.mark.parametrize("name", TORCHS)
 def test_artifacts_are_shown_by_torchs_names_with_the_compilations_number(name: str) -> None:
+    text = shown_by_torch(name, run_program)
+    assert TORCHS[name] in text and f"[__{name}]" in text
+    assert "[0/0] [__" in text or "[0/1] [__" in text
+
+
+def shown_by_torch(name: str, run: Callable[[], Any]) -> str:
     written = io.StringIO()
     torch._logging.set_logs(**{name: True})
     try:
         found: list[Any] = logging.getLogger("torch").handlers  # pytest's own are among them
         (handler,) = (each for each in found if type(each.formatter).__name__ == "TorchLogsFormatter")
         handler.setStream(written)
-        run_program()
+        run()
         handler.setStream(sys.stderr)
     finally:
         torch._logging.set_logs()
-    text = written.getvalue()
-    assert TORCHS[name] in text and f"[__{name}]" in text
-    assert "[0/0] [__" in text or "[0/1] [__" in text
+    return written.getvalue()
+
+
+def test_the_stack_of_a_break_begins_with_who_called() -> None:
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        print(end="")
+        return x + 1
+
+    def outer() -> Any:
+        return framelift.compile(broken, backend="eager")(torch.ones(2))
+
+    _, _, text = shown_by_torch("graph_breaks", outer).partition("User code traceback:")
+    names = re.findall(r'File ".*", line \d+, in (\w+)', text)
+    assert names[-2:] == ["outer", "broken"]
+
+
+def test_a_graph_is_called_in_logs_as_the_backend_knows_it() -> None:
+    names: list[str] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        names.append(graph.meta["backend_id"])
+        return graph.forward
+
+    compiled = framelift.compile(lambda x: torch.vmap(torch.sin)(x), backend=backend)
+    text = shown_by_torch("graph_code", lambda: compiled(torch.ones(2)))
+    assert f" ===== {names[0]} =====" in text

@@ -38,7 +38,7 @@ from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import Recompilation
 from framelift.dispatch.extensions import Observer, RunningCompilation
 from framelift.dispatch.frame_hook import on_cache_miss
-from framelift.graph.origins import describe_nodes
+from framelift.graph.origins import describe_nodes, name_of_graph
 from framelift.guards.program import GuardProgram, origin
 
 FILES = {name: f"{name}.txt" for name in ("graph", "breaks", "guards", "recompiles", "backward")}
@@ -117,9 +117,10 @@ class Reports(Observer):
             with harmless("a graph"):
                 text = functools.cache(lambda: readable(module))
                 report(record, "graph", text)
-                torch_logs.tell("graph_code", lambda: f"TRACED GRAPH\n{text()}")
-                torch_logs.tell("graph", lambda: f"TRACED GRAPH\n{module.graph}")
-                torch_logs.tell("graph_sizes", lambda: sizes_text(module))
+                heading = lambda: f" ===== {name_of_graph(module)} ====="
+                torch_logs.tell("graph_code", lambda: f"TRACED GRAPH\n{heading()}\n{text()}")
+                torch_logs.tell("graph", lambda: f"TRACED GRAPH\n{heading()}\n{module.graph}")
+                torch_logs.tell("graph_sizes", lambda: sizes_text(module, heading()))
                 trace("dynamo_output_graph", lambda: {"sizes": sizes(module)}, payload_fn=text)
 
     def report_entry(self, record: CompileRecord, capture: Capture) -> None:
@@ -143,7 +144,7 @@ class Reports(Observer):
         with harmless("a break"):
             text = lambda: f"{found.headline}\nGraph Break Reason: {found.describe()}"
             report(record, "breaks", text, logging.DEBUG if is_known else logging.INFO)
-            torch_logs.tell("graph_breaks", text)
+            torch_logs.tell("graph_breaks", lambda: f"{text()}\n\n{users_traceback(found)}")
             artifact("dynamo_graph_break_reason", "string", found.describe)
 
 
@@ -252,11 +253,15 @@ def summary_of(filename: str, line: int | None, name: str) -> traceback.FrameSum
 
 def stack_of(record: CompileRecord) -> list[dict[str, Any]]:
     """Who called, without Framelift's own frames and what they call, and the function."""
+    return from_traceback([*callers(), summary_of(record.filename, record.line, record.name)])
+
+
+def callers() -> list[traceback.FrameSummary]:
+    """Who called the function that is compiled."""
     frames = (frame for frame, _ in traceback.walk_stack(None))
     hook = next((frame for frame in frames if frame.f_code is on_cache_miss.__code__), None)
     own = OWN_FILES + os.sep
-    callers = [frame for frame in traceback.extract_stack(hook) if not frame.filename.startswith(own)]
-    return from_traceback([*callers, summary_of(record.filename, record.line, record.name)])
+    return [frame for frame in traceback.extract_stack(hook) if not frame.filename.startswith(own)]
 
 
 def sizes(module: torch.fx.GraphModule) -> dict[str, list[int | str]]:
@@ -265,9 +270,17 @@ def sizes(module: torch.fx.GraphModule) -> dict[str, list[int | str]]:
     return {name: shape_of(value) for name, value in found if isinstance(value, torch.Tensor)}
 
 
-def sizes_text(module: torch.fx.GraphModule) -> str:
+def users_traceback(found: Break) -> str:
+    """How the program came to a break: who called the function, and what it was in."""
+    names = [place.code.co_qualname.rpartition(".")[2] for place in found.stack]
+    named = zip(found.stack, names, strict=True)
+    places = [summary_of(place.code.co_filename, place.line, name) for place, name in named]
+    return "".join(["User code traceback:\n", *traceback.format_list([*callers(), *places])])
+
+
+def sizes_text(module: torch.fx.GraphModule, heading: str) -> str:
     lines = [f"{name}: ({', '.join(map(str, shape))})" for name, shape in sizes(module).items()]
-    return "\n".join(["TRACED GRAPH TENSOR SIZES", *lines])
+    return "\n".join(["TRACED GRAPH TENSOR SIZES", heading, *lines])
 
 
 def shape_of(tensor: torch.Tensor) -> list[int | str]:

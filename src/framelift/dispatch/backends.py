@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import itertools
 import logging
 import time
-import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -61,7 +59,7 @@ from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.deferred import importing_for_torch
 from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.graph.kept import KeptGraph
-from framelift.graph.origins import describe_nodes, name_bodies, name_sources
+from framelift.graph.origins import describe_nodes, name_bodies, name_of_graph, name_sources
 from framelift.graph.torch_flags import TorchState, flags_lock
 from framelift.graph.torch_forms import TransformLevels, in_torchs_words, leaving_no_levels
 
@@ -69,7 +67,6 @@ log = logging.getLogger("framelift")
 
 
 NOTHING_KNOWN = Given()
-graph_numbers = itertools.count(1)
 
 
 def run_backend(
@@ -219,7 +216,7 @@ def run_in_context(
         graph.meta |= {
             "dynamo_compile_id": CompileContext.current_compile_id(),
             "dynamo_flat_name_to_original_fqn": {},
-            "backend_id": f"__compiled_fn_{next(graph_numbers)}_{str(uuid.uuid4()).replace('-', '_')}",
+            "backend_id": name_of_graph(graph),
         }
         try:
             examples = context.examples

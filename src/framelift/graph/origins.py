@@ -16,9 +16,11 @@ tools read are made when a graph is handed to somebody who may read them (`descr
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 import traceback
+import uuid
 import weakref
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
@@ -211,6 +213,18 @@ class GraphArgument(NamedTuple):
         """For one of its sizes."""
         source = InputSource(f"{self.source.name!s}.size()[{dim}]")
         return GraphArgument(source, is_tensor=False, found=lambda: symbol)
+
+
+_numbers = itertools.count(1)
+
+
+def name_of_graph(module: torch.fx.GraphModule) -> str:
+    """What logs and tools call a graph, by which a text finds it again: `__compiled_fn_3_...`."""
+    found: str | None = module.meta.get("backend_id")
+    if found is None:
+        unique = str(uuid.uuid4()).replace("-", "_")
+        found = module.meta["backend_id"] = f"__compiled_fn_{next(_numbers)}_{unique}"
+    return found
 
 
 def describe_nodes(module: torch.fx.GraphModule) -> None:
