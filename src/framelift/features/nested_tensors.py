@@ -106,7 +106,7 @@ serve_maker(nested_tensor.nested_view_from_values_offsets_lengths)
 serve_maker(nested_tensor.nested_from_padded)
 
 
-@serve(torch._C._nested.nested_to_padded_tensor)
+@serve(torch.nested.to_padded_tensor)
 def serve_padded(f: TraceFrame, /, tensor: Any, padding: Any, output_size: Any = None) -> Any:
     """`torch.nested.to_padded_tensor` is a method by another name."""
     given = f.world.materialize.for_torch((tensor, padding, output_size))
