@@ -72,7 +72,7 @@ NOTES: dict[str, str] = {
     "optimize": "the same; as a context manager with `config.raise_on_ctx_manager_usage = False`",
     "override_cudagraphs": "changes nothing: `mode` and `options` of one `compile` say it",
     "override_optimization_hint": "not offered: `mark_dynamic(..., hint_override=)` says it of a size",
-    "patch_dynamo_config": "`framelift.config.patch`; in captured code, options about data",
+    "patch_dynamo_config": "`framelift.config.patch`; in captured code options about data count",
     "register_backend": "the same; what was registered with torch is known to Framelift by name",
     "replay": "`framelift replay FILE` on the command line",
     "reset_recompile_user_contexts": "not offered: there are no contexts of the user's to reset",

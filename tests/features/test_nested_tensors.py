@@ -53,6 +53,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "loop": lambda x: sum(item.sum() for item in x.unbind()),
     "lengths": lambda x: [item.shape[0] for item in x.unbind()],
     "padded": lambda x: x.to_padded_tensor(0.0),
+    "padded by a function": lambda x: torch.nested.to_padded_tensor(x, 0.0, (3, 5, 4)),
     "rebuilt": lambda x: torch.nested.nested_tensor_from_jagged(x.values() * 2, x.offsets()),
     "facts": lambda x: (x.cos(), x.is_nested, x.dim(), x.size(0), x.size(-1), x.layout is torch.jagged),
     "sizes": lambda x: x.view(x.size(0), x.size(1), 1, 5).squeeze(2) * 2,

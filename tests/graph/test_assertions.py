@@ -303,3 +303,11 @@ def test_a_question_that_is_deprecated_is_answered_and_warned_of_in_each_call() 
     for size in (3, 0, 5):
         with pytest.warns(FutureWarning, match="guard_size_oblivious"):
             assert torch.equal(compiled(torch.ones(size)), torch.ones(size) - 1)
+
+
+def test_roots_of_numbers_of_data_are_checked() -> None:
+    def fn(x: Any, t: Any) -> Any:
+        return x / math.sqrt(t.item() + 1), math.sqrt(t.item())
+
+    for number in (4.0, 0.3, -0.5):
+        check(fn, torch.arange(3.0), torch.tensor(number))

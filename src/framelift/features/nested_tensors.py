@@ -104,3 +104,10 @@ def serve_maker(function: Any) -> None:
 serve_maker(nested_tensor.nested_view_from_values_offsets)
 serve_maker(nested_tensor.nested_view_from_values_offsets_lengths)
 serve_maker(nested_tensor.nested_from_padded)
+
+
+@serve(torch.nested.to_padded_tensor)
+def serve_padded(f: TraceFrame, /, tensor: Any, padding: Any, output_size: Any = None) -> Any:
+    """`torch.nested.to_padded_tensor` is a method by another name."""
+    given = f.world.materialize.for_torch((tensor, padding, output_size))
+    return f.world.recorder.call(torch.Tensor.to_padded_tensor, given, {})

@@ -55,6 +55,16 @@ def computed(call: Call, fn: Any, operands: tuple[Any, ...], assume: Callable[[A
     return call(torch.Tensor.item, (call(step, tuple(given), {}),), {})
 
 
+def root(call: Call, number: Any, assume: Callable[[Any], bool]) -> Any:
+    """`math.sqrt`, which is rounded as Python's; that of a negative number is an error."""
+    if type(number) is not torch.SymFloat or not is_of_data(number) or not is_exact(number):
+        return NotImplemented
+    given = as_data(call, number)
+    if not assume(call(torch.ge, (given, 0.0), {})):
+        return NotImplemented
+    return call(torch.Tensor.item, (call(torch.sqrt, (given,), {}),), {})
+
+
 def is_divisor(call: Call, number: Any, assume: Callable[[Any], bool]) -> bool:
     """Whether a number is not zero: Python raises if it is."""
     if isinstance(number, torch.Tensor):

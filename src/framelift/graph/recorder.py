@@ -129,6 +129,8 @@ class Recorder(TorchFunctionMode):
         self.written_calls = WrittenCalls()
         self.remembered: tuple[op_memory.Remembered, list[Tensor]] | None = None
         """What the op memory knows of the latest call, and the tensors that it was given."""
+        self.in_batch = False
+        """Whether a function is traced on one element of a batch."""
         self.indexing: Any = None
         """What is recorded for `tensor[index]` where an index without dimensions stands for many; or None."""
 
@@ -235,6 +237,8 @@ class Recorder(TorchFunctionMode):
                 return made
         if self.builder.keeps_conditions and func not in TAKES_CONDITIONS:
             args, kwargs = with_conditions_settled(args), with_conditions_settled(kwargs)
+        if self.in_batch and func in GETTING and self.is_many(args[1]):
+            return self.index_elements(*args)
         if func in INDEXING and self.builder.symbols is not None:
             args = (args[0], known_data.with_numbers(self, args[1]), *args[2:])
             if self.indexing is None:
@@ -285,13 +289,25 @@ class Recorder(TorchFunctionMode):
         before, self.indexing = self.indexing, function
         return before
 
+    def is_many(self, index: Any) -> bool:
+        """Whether an index may be another one for each element of a batch: a tensor from around the function
+        that is mapped is one number."""
+        body = self.builder.body
+        around = {id(value) for value in body.operand_values}
+        places = index if isinstance(index, tuple) else (index,)
+        own = (id(place) in body.nodes and id(place) not in around for place in places)
+        return is_lookup(index) and any(own)
+
     def index_elements(self, tensor: Any, index: Any) -> Any:
         """`tensor[index]` for each of many: no number is looked up."""
         places = index if isinstance(index, tuple) else (index,)
         with torch._C.DisableTorchFunction(), self.fakes:
             out = self.run(element, (tensor, *places), {})
-        given = (tensor, *places) if self.indexing is element else (tensor, index)
-        self.builder.record(self.indexing, given, {}, out, pure=True)
+        function = self.indexing
+        if function is None:
+            function = element if all(isinstance(p, Tensor) for p in places) else Tensor.__getitem__
+        given = (tensor, *places) if function is element else (tensor, index)
+        self.builder.record(function, given, {}, out, pure=True)
         return out
 
     def check_numbers(self, func: Any, args: Any, kwargs: dict[str, Any], out: FakeTensor) -> None:

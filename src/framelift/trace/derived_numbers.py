@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from framelift.core.sentinels import MISSING
+from framelift.graph import numbers_of_data
 from framelift.graph.symbols import SYMBOLIC, data_dependence, settled
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ class DerivedNumbers:
         if not any(type(operand) in SYMBOLIC for operand in operands):
             return MISSING
         if not all(map(is_known, operands)):
-            return self.of_data(fn, operands) if self.by_graph else MISSING
+            return self.of_data(fn, operands) if self.by_graph else self.of_data_exactly(fn, operands)
         if fn in OF_INTEGERS and not all(type(operand) in (int, torch.SymInt) for operand in operands):
             return MISSING  # which raises
         named = tuple([self.as_symbol(operand) for operand in operands])
@@ -230,6 +231,14 @@ class DerivedNumbers:
         """A function of numbers that only the data decides, as torch has it."""
         with torch._C.DisableTorchFunction(), data_dependence():
             return CALLED[fn](*map(torch.sym_float, operands))
+
+    def of_data_exactly(self, fn: Any, operands: list[Any]) -> Any:
+        """The same where tensors are rounded as Python's floats."""
+        if fn is not math.sqrt:
+            return MISSING
+        world = self.world
+        found = numbers_of_data.root(world.recorder.call, operands[0], world.operators.is_assumed)
+        return MISSING if found is NotImplemented else found
 
     def is_derived(self, value: Any) -> bool:
         return type(value) is torch.SymFloat and not self.symbols.isdisjoint(value.node._expr.free_symbols)

@@ -126,7 +126,26 @@ MODELS = [torch.nn.Linear(3, 2) for _ in range(3)]
 STACKED = stack_module_state(MODELS)  # type: ignore[arg-type]
 BASE = copy.deepcopy(MODELS[0]).to("meta")
 
-PROGRAMS = [closure, an_operator, other_dimensions, nested, containers, sizes, an_empty_batch, scan]
+
+def numbers_of_a_batch(x):
+    chosen = torch.tensor([1, 0, 1])
+    picked = torch.vmap(lambda n: x[n] + x[n, n] * x[n, 1])(chosen)
+    largest = torch.vmap(lambda row: row[row.argmax()] + row[0])(x)
+    pairs = torch.vmap(lambda n: torch.vmap(lambda m: x[n, m])(chosen))(chosen)
+    return picked, largest, pairs, torch.vmap(lambda row, n: row[n])(x[:3], chosen)
+
+
+PROGRAMS = [
+    numbers_of_a_batch,
+    closure,
+    an_operator,
+    other_dimensions,
+    nested,
+    containers,
+    sizes,
+    an_empty_batch,
+    scan,
+]
 PROGRAMS += [
     a_change,
     without_gradients,

@@ -7,9 +7,11 @@ backends that is written as torch writes it: the body, between calls that begin 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import operator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -151,7 +153,7 @@ def one_of_batch(
     mapped_over = [one for one, dim in zip(examples, dims, strict=True) if dim is not None]
     what = "a function that torch.vmap maps"
     with body(world, what, mapped_over, may_write=True, floats=True, effects=effects) as made:
-        with breaks_named(what):
+        with breaks_named(what), in_batch(recorder):
             out = world.calls.invoke(func, *pytree.tree_unflatten(examples, spec))
             found = world.materialize.for_torch(out)
         tensors = tuple([leaf for leaf in pytree.tree_leaves(found) if isinstance(leaf, torch.Tensor)])
@@ -159,6 +161,16 @@ def one_of_batch(
             raise Break(breaks.EFFECT, f"gradients switched in {what}")
         recorder.higher_order.close(made, recorder.builder.argument(func, tensors), grad)
     return made, found
+
+
+@contextlib.contextmanager
+def in_batch(recorder: Recorder) -> Iterator[None]:
+    """A number without dimensions that is computed from an element of the batch is many."""
+    before, recorder.in_batch = recorder.in_batch, True
+    try:
+        yield
+    finally:
+        recorder.in_batch = before
 
 
 def over_batch(
