@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -100,3 +101,27 @@ def test_executorch_lowers_an_artifact_and_runs_it(tmp_path: Path) -> None:
     for size in (2, 5, 16):
         x = torch.randn(size, 3, 8, 8)
         same([module(x)], method.execute([x]))
+
+
+class Around(torch.nn.Module):
+    """A program with the module of an artifact in it."""
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x + 1) - 1
+
+
+@pytest.mark.parametrize("sizes", [None, ({0: Dim("rows")},)], ids=["one size", "sizes that vary"])
+def test_the_module_of_an_artifact_is_captured_with_what_calls_it(sizes: Any) -> None:
+    x, other = torch.randn(4, 3), torch.randn(7, 3)
+    model = Around(torch.export.export(module := torch.nn.Linear(3, 2), (x,), dynamic_shapes=sizes).module())
+    program = framelift.export(model, (x,), dynamic_shapes=sizes)
+    same(module(x + 1) - 1, program.module()(x))
+    compiled = framelift.compile(model, backend="eager", fullgraph=True)
+    same(module(x + 1) - 1, compiled(x))
+    if sizes is not None:
+        same(module(other + 1) - 1, program.module()(other))
+        same(module(other + 1) - 1, compiled(other))

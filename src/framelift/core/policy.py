@@ -186,6 +186,12 @@ INLINED = (
     ),
     *(f"torch._library.opaque_object.{name}" for name in ("is_opaque_value", "is_opaque_type")),
     "torch._library.opaque_object._resolve_opaque_type_info",
+    *("torch.export._unlift", "torch.export._tree_utils"),  # what the module of an artifact checks first
+    "torch._dynamo.decorators.DynamoConfigPatchProxy",  # around these checks
+    *(
+        f"torch._export.non_strict_utils._{when}_enable_graph_inputs_of_type_nn_module"
+        for when in ("enter", "exit")
+    ),
     "torch._dynamo.external_utils",  # what a captured backward pass calls
     "torch._dynamo._trace_wrapped_higher_order_op",  # what flex_attention's functions look elements up with
 )

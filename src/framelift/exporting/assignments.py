@@ -6,6 +6,8 @@ A buffer that is assigned is part of the artifact's state: the graph copies the 
 
 from __future__ import annotations
 
+import contextvars
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -58,18 +60,36 @@ def sorted_out(call: Call, world: TraceWorld, writes: Writes) -> tuple[list[Assi
                 effects.append(found)
     for view, changes in (*writes.attributes, *writes.classes):
         for name, value in changes:
-            if not stays(view.outside, name, value):
+            if not stays(view.outside, name, value) and not is_compilers(view.outside):
                 effects.append(f"{shown(call, view.source)}.{name}")
     for view, changes in writes.scopes:
         effects += [f"the global {name}" for name, value in changes if not stays(view.outside, name, value)]
     effects += ["a variable of an enclosing function"] * bool(writes.cells)
     effects += ["the flags of decimal's context"] * bool(writes.signals)
     effects += [f"the iterator {shown(call, each.source)}" for each, _ in writes.advances]
-    effects += [f"the context variable {variable.name}" for variable, _ in writes.variables]
+    variables = [variable for variable, _ in writes.variables if not is_compilers(variable)]
+    effects += [f"the context variable {variable.name}" for variable in variables]
     effects += [f"hooks of a tensor ({each.method})" for each in writes.calls]
     effects += [f"what {getattr(each.fn, '__name__', each.fn)} is told" for each in writes.reports]
     effects += generators_changed(world.runtime_calls)
     return assigned, effects
+
+
+COMPILERS_SETTINGS = "torch._dynamo.config"
+
+
+def is_compilers(holder: Any) -> bool:
+    """Whether something holds a setting of torch's own compiler, which no artifact asks: the module of an
+    artifact sets one while it checks its inputs."""
+    settings = sys.modules.get(COMPILERS_SETTINGS)
+    if settings is None:
+        return False
+    if isinstance(holder, contextvars.ContextVar):
+        if holder.name.startswith(f"{COMPILERS_SETTINGS}."):
+            return True
+        entry = vars(settings)["_config"].get(holder.name)
+        return entry is not None and vars(entry).get("user_override") is holder
+    return any(holder is entry for entry in vars(settings)["_config"].values())
 
 
 QUIET: tuple[Any, ...] = (torch.clone, torch.get_rng_state, torch.Generator.get_state)
