@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from framelift.core.config import config
     from framelift.core.logs import set_logs
     from framelift.core.records import compile_records, compile_times, counters
-    from framelift.dispatch.backends import list_backends, register_backend
+    from framelift.dispatch.backend_names import list_backends, register_backend
     from framelift.dispatch.frame_hook import reset
     from framelift.exporting.forms import export
     from framelift.exporting.graphs import export_graph
@@ -81,7 +81,7 @@ _NAMES = {
     "framelift.core.config": ["config"],
     "framelift.api.entries": ["entries"],
     "framelift.api.explain": ["explain"],
-    "framelift.dispatch.backends": ["list_backends", "register_backend"],
+    "framelift.dispatch.backend_names": ["list_backends", "register_backend"],
     "framelift.api.marks": [
         *("mark_dynamic", "mark_static", "mark_unbacked"),
         *("maybe_mark_dynamic", "mark_static_address"),

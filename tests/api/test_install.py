@@ -58,7 +58,7 @@ def test_one_backend_for_all() -> None:
             torch.compile(lambda x: x + 1, mode="max-autotune")(X)
             torch.compile(lambda x: x + 2, backend="inductor", options={"max_autotune": True})(X)
     finally:
-        del framelift.dispatch.backends._registered["counter"]
+        del framelift.dispatch.backend_names._registered["counter"]
     assert counter.frame_count == 2  # one for each function
 
 

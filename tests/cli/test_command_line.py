@@ -299,7 +299,7 @@ def test_results_that_differ_are_said_to_when_timed(folder: Path, capsys: Any) -
     try:
         assert main(["bench", "--backend", "off", "--arg", "torch.ones(3)", "subject_of_explain:net"]) == 1
     finally:
-        del framelift.dispatch.backends._registered["off"]
+        del framelift.dispatch.backend_names._registered["off"]
     assert "the results differ: the result: 2 of 2 elements differ" in capsys.readouterr().out
 
 

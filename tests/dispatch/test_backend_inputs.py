@@ -23,7 +23,7 @@ from torch.utils import _pytree as pytree
 
 import framelift
 from check import Comparison, entries
-from framelift.dispatch.backends import lookup_backend
+from framelift.dispatch.backend_names import lookup_backend
 
 Graph = torch.fx.GraphModule
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import framelift
-from framelift.dispatch import backends, background
+from framelift.dispatch import backend_names, background
 from tests.check import recompiles
 
 ANSWERING = """
@@ -33,7 +33,7 @@ def say(tmp_path, monkeypatch):
     """Has the other process answer, and waits until that is known. The backend is a quick one."""
     path = tmp_path / "outcome"
     monkeypatch.setattr(background, "COMMAND", ("-c", ANSWERING, str(path)))
-    monkeypatch.setitem(backends._registered, "inductor", backends._registered["aot_eager"])
+    monkeypatch.setitem(backend_names._registered, "inductor", backend_names._registered["aot_eager"])
 
     def answer(outcome):
         written = path.with_suffix(".new")

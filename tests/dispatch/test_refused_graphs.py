@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import framelift
-from framelift.dispatch.backends import lookup_backend, on_fakes
+from framelift.dispatch.backend_names import lookup_backend
+from framelift.dispatch.backends import on_fakes
 
 T = torch.Tensor
 I, V = torch.tensor([[0, 1], [1, 2]]), torch.tensor([2.0, 3.0])

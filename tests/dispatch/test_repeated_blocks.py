@@ -18,7 +18,8 @@ from torch import nn
 
 import framelift
 from framelift.dispatch import backends, block_calls
-from framelift.dispatch.backends import lookup_backend, on_fakes
+from framelift.dispatch.backend_names import lookup_backend
+from framelift.dispatch.backends import on_fakes
 from framelift.dispatch.examples import Given
 from tests.check import difference
 

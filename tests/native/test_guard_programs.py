@@ -399,7 +399,7 @@ def test_registrations():
 
     value = reach(g.ACCESS_REGISTRATIONS)
     before = value(None)
-    assert before == abc.get_cache_token()
+    assert before <= abc.get_cache_token()  # those of Framelift's own doing are not counted
     Shape.register(int)
     assert value(None) == before + 1
 
@@ -472,7 +472,7 @@ def test_wrong_parents_never_crash(parent):
         "ASKED": (len, "a"),
     }
     kinds = [name for name in dir(g) if name.startswith("ACCESS_")]
-    assert len(kinds) == 31
+    assert len(kinds) == 32
     for name in kinds:
         reach(getattr(g, name), operands.get(name[7:], 0))(parent)
     operands = {

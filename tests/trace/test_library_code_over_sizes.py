@@ -37,11 +37,6 @@ def unflatten_module(x):
 
 
 @program(lambda n: (randn(3, n),))
-def windows(x):
-    return x * torch.signal.windows.gaussian(x.shape[1]) + torch.hann_window(x.shape[1])
-
-
-@program(lambda n: (randn(3, n),))
 def gradient_of_convolution(x):
     n = x.shape[1]
     return torch.nn.grad.conv1d_input((1, 3, n), torch.ones(2, 3, 1), torch.ones(1, 2, n))

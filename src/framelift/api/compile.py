@@ -23,7 +23,8 @@ from framelift.api.compiled_modules import compiled_module
 from framelift.api.entrances import code_of, entrance, uncompiled
 from framelift.core import config
 from framelift.core.errors import UserError
-from framelift.dispatch.backends import backend_name, comes_with_framelift, lookup_backend
+from framelift.dispatch.backend_names import backend_name, lookup_backend
+from framelift.dispatch.backends import comes_with_framelift
 from framelift.dispatch.compile_contexts import Backend, Context, GuardFail
 from framelift.dispatch.cudagraphs import begin_step
 from framelift.dispatch.preparation import prepare_machine

@@ -31,7 +31,7 @@ from framelift.core.config import OPTIONS, config
 from framelift.core.errors import UserError
 from framelift.core.records import counters
 from framelift.debugging import reporting
-from framelift.dispatch import backends, frame_hook
+from framelift.dispatch import backend_names, frame_hook
 from framelift.dispatch.extensions import Observer, RunningCompilation, extensions
 from framelift.exporting import torch_entrances
 
@@ -224,7 +224,7 @@ def resetting(torchs: Callable[[], None]) -> Callable[[], None]:
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     """The names of backends, without those for debugging; with what was registered with torch."""
     registry = importlib.import_module("torch._dynamo.backends.registry")
-    return sorted({*backends.list_backends(exclude_tags), *registry.list_backends(exclude_tags)})
+    return sorted({*backend_names.list_backends(exclude_tags), *registry.list_backends(exclude_tags)})
 
 
 class Asked(threading.local):

@@ -18,7 +18,8 @@ from framelift.debugging.bisecting import Culprit, SuspectBackend, copy_graph, f
 from framelift.debugging.comparing import Difference
 from framelift.debugging.inputs import clone_inputs
 from framelift.debugging.verifying import NoScript, Script, inputs_source, module_source, op_name
-from framelift.dispatch.backends import backend_name, backend_source, lookup_backend, run_backend
+from framelift.dispatch.backend_names import backend_name, backend_source, lookup_backend
+from framelift.dispatch.backends import run_backend
 from framelift.dispatch.compile_contexts import Backend, Graph
 
 

@@ -15,7 +15,7 @@ from framelift import _frame
 from framelift.api.compile import compile, context_of
 from framelift.core.config import config
 from framelift.core.errors import IncorrectUsage, UserError
-from framelift.dispatch.backends import lookup_backend
+from framelift.dispatch.backend_names import lookup_backend
 from framelift.dispatch.compile_contexts import Backend, GuardFail
 from framelift.guards.guard import GuardFilter
 

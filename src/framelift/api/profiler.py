@@ -18,7 +18,7 @@ from framelift.core.breaks import Break
 from framelift.core.config import config
 from framelift.core.records import as_table, compiling
 from framelift.debugging.reporting import indented
-from framelift.dispatch.backends import backend_name, lookup_backend
+from framelift.dispatch.backend_names import backend_name, lookup_backend
 from framelift.dispatch.compile_contexts import Backend, CodeState, Context, Recompilation, contexts
 from framelift.graph.functions import describe
 

@@ -26,9 +26,9 @@ def main(options: argparse.Namespace) -> int:
 
 def known() -> list[dict[str, str]]:
     """Those of other packages are named, not loaded."""
-    from framelift.dispatch.backends import _registered, entry_points
+    from framelift.dispatch.backend_names import entry_points, registered
 
-    found = {name: first_line(backend) for name, backend in _registered.items()}
+    found = {name: first_line(backend) for name, backend in registered().items()}
     for entry in entry_points():
         package = "" if entry.dist is None else f" (package {entry.dist.name})"
         found.setdefault(entry.name, f"{entry.value}{package}")

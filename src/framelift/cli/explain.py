@@ -79,7 +79,7 @@ def check_place(path: str) -> None:
 
 def check_backend(name: str | None) -> None:
     from framelift.core.errors import InvalidBackend
-    from framelift.dispatch.backends import lookup_backend
+    from framelift.dispatch.backend_names import lookup_backend
 
     if name is not None:
         try:

@@ -89,7 +89,7 @@ AREAS = (
     Area(
         "functions that torch's own Python calls",
         ("torch.nn", "torch.jit", "torch.fx", "torch.compiler", "torch.optim", "torch.utils.hooks")
-        + ("torch.utils._foreach_utils", "torch._disable_dynamo"),
+        + ("torch.utils._foreach_utils", "torch._disable_dynamo", "torch._jit_internal"),
         "steps of modules, optimizers and hooks that are done otherwise while tracing",
         f"{CAPTURE}; rules/torch_functions.py and rules/torch_python.py, or that feature (features/all.py)",
     ),

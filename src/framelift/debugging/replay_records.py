@@ -36,7 +36,7 @@ from framelift.bytecode import resume
 from framelift.core import breaks, config
 from framelift.core.errors import BackendCompilerFailed, UserError
 from framelift.core.logs import ROOT
-from framelift.dispatch.backends import backend_source
+from framelift.dispatch.backend_names import backend_source
 from framelift.dispatch.extensions import Observer, RunningCompilation
 from framelift.dispatch.object_names import find_object, nested_codes
 from framelift.guards.sources import variables

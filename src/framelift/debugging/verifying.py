@@ -29,7 +29,7 @@ from framelift.debugging import bisecting
 from framelift.debugging.bisecting import Culprit, SuspectBackend
 from framelift.debugging.comparing import Difference
 from framelift.debugging.inputs import has_storage, rand_strided
-from framelift.dispatch.backends import backend_source
+from framelift.dispatch.backend_names import backend_source
 from framelift.dispatch.capture import Capture
 from framelift.dispatch.compile_contexts import Context, Graph
 from framelift.dispatch.extensions import GraphCompiler, RunningCompilation

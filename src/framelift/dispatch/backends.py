@@ -9,13 +9,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import importlib.metadata
 import logging
-import os
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -26,10 +23,11 @@ from torch.autograd import grad_mode
 from framelift import _frame
 from framelift._guards import separate_histories
 from framelift.core.config import config
-from framelift.core.errors import BackendCompilerFailed, InvalidBackend
+from framelift.core.errors import BackendCompilerFailed
 from framelift.core.interrupts import exposed
 from framelift.core.records import CompileRecord, compile_records, compiling, counters, report_phase
 from framelift.core.tracers import is_quit
+from framelift.dispatch.backend_names import backend_name, register_backend
 from framelift.dispatch.compile_contexts import Backend, Graph
 from framelift.dispatch.compiler_state import CompilerState
 from framelift.dispatch.data_checks import with_checks
@@ -67,85 +65,8 @@ from framelift.graph.torch_forms import TransformLevels, in_torchs_words, leavin
 
 log = logging.getLogger("framelift")
 
-ENTRY_POINTS = "torch_dynamo_backends"
-"""The group under which packages offer backends for torch.compile; they are backends here too."""
 
-_registered: dict[str, Backend] = {}
-_tags: dict[str, tuple[str, ...]] = {}
-"""Name -> what kind of backend it is: "debug" for those that make nothing faster."""
 NOTHING_KNOWN = Given()
-
-
-def register_backend(
-    backend: Backend | None = None, name: str | None = None, tags: Sequence[str] = ()
-) -> Any:
-    """Makes a backend known by a name; as a function or as a decorator."""
-    if backend is None:
-        return lambda fn: register_backend(fn, name, tags)
-    if not callable(backend):
-        raise TypeError(f"a backend must be callable, not {type(backend).__name__}")
-    known_as = name or backend.__name__
-    _registered[known_as], _tags[known_as] = backend, tuple(tags)
-    return backend
-
-
-def list_backends(exclude_tags: Sequence[str] | None = ()) -> list[str]:
-    """The names that `compile(backend=...)` knows, without those that have one of these tags (`debug`)."""
-    excluded = set(exclude_tags or ())
-    names = {*_registered, *(entry.name for entry in entry_points())}
-    return sorted(name for name in names if excluded.isdisjoint(_tags.get(name, ())))
-
-
-def entry_points() -> list[importlib.metadata.EntryPoint]:
-    return list(importlib.metadata.entry_points(group=ENTRY_POINTS))
-
-
-def lookup_backend(backend: str | Backend) -> Backend:
-    if callable(backend):
-        return backend
-    if not isinstance(backend, str):
-        raise TypeError(f"backend must be a name or a callable, not {type(backend).__name__}")
-    found = _registered.get(backend)
-    if found is None:
-        for entry in entry_points():
-            if entry.name == backend:
-                found = _registered[backend] = entry.load()
-    if found is None:
-        found = registered_with_torch(backend)
-    if found is None:
-        known = ", ".join(list_backends())
-        raise InvalidBackend(f"Invalid backend: {backend!r}; known are: {known}")
-    return found
-
-
-def registered_with_torch(name: str) -> Backend | None:
-    """A backend that someone has registered with torch's compiler, as far as that is loaded."""
-    registry: Any = sys.modules.get("torch._dynamo.backends.registry")
-    if registry is None:
-        return None
-    try:
-        found: Backend = registry.lookup_backend(name)
-    except Exception:  # which is of a class that nobody has loaded for this
-        return None
-    return found
-
-
-def backend_name(backend: str | Backend) -> str:
-    return backend if isinstance(backend, str) else getattr(backend, "__name__", type(backend).__name__)
-
-
-def backend_source(backend: Any, name: str) -> tuple[str, str]:
-    """(an import, an expression) for a backend: its name, or where it can be imported from."""
-    if _registered.get(name) is backend:
-        return "", repr(name)
-    module, path = getattr(backend, "__module__", ""), getattr(backend, "__qualname__", "")
-    file = getattr(sys.modules.get("__main__"), "__file__", None)
-    if module == "__main__" and path.isidentifier() and file is not None:
-        ran = f'runpy.run_path({os.path.abspath(file)!r}, run_name="backend")["{path}"]'
-        return f"import runpy\n\n{path} = {ran}", path
-    if not module or module == "__main__" or not path.isidentifier():
-        return f"# {name} can't be imported; put what makes it here", "None"
-    return f"from {module} import {path}", path
 
 
 def run_backend(

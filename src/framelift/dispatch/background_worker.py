@@ -56,7 +56,8 @@ def compile_packed(path: str) -> tuple[str, str]:
         import torch._inductor.config as inductor_config
 
         from framelift.core.errors import BackendCompilerFailed
-        from framelift.dispatch.backends import lookup_backend, run_backend
+        from framelift.dispatch.backend_names import lookup_backend
+        from framelift.dispatch.backends import run_backend
         from framelift.dispatch.examples import Given
         from framelift.dispatch.packed_graphs import unpack
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from framelift.dispatch import backends
+from framelift.dispatch.backend_names import register_backend
 from framelift.dispatch.compile_contexts import Graph
 from framelift.graph.deferred import symbolic_shapes
 
@@ -33,7 +34,7 @@ def begin_step() -> None:
         trees.GenerationTracker.generation += 1
 
 
-@backends.register_backend(name="cudagraphs")
+@register_backend(name="cudagraphs")
 @backends.on_fakes
 def cudagraphs(graph: Graph, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """Replays the forward and backward graphs that AOTAutograd makes as CUDA graphs."""

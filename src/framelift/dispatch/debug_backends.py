@@ -11,7 +11,8 @@ import torch
 import torch.fx
 
 from framelift.core.errors import FrameliftError
-from framelift.dispatch.backends import on_fakes, register_backend, with_aot_autograd
+from framelift.dispatch.backend_names import register_backend
+from framelift.dispatch.backends import on_fakes, with_aot_autograd
 from framelift.dispatch.compile_contexts import Graph
 
 

@@ -27,7 +27,8 @@ import torch
 
 from framelift.core import user_cache
 from framelift.core.config import config
-from framelift.dispatch.backends import lookup_backend, run_backend
+from framelift.dispatch.backend_names import lookup_backend
+from framelift.dispatch.backends import run_backend
 from framelift.dispatch.background_worker import end_with, environment_like_this
 from framelift.dispatch.vector_probes import keep, log, machine
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from framelift.core.weakly import PerCode
-from framelift.dispatch.backends import backend_name, lookup_backend
+from framelift.dispatch.backend_names import backend_name, lookup_backend
 from framelift.dispatch.compile_contexts import Backend, CodeState, CodeStates, Context
 
 

@@ -24,7 +24,7 @@ from framelift.exporting.program import check_effects, check_shapes
 from framelift.exporting.shapes import DeclaredDynamism, declared
 from framelift.exporting.signatures import Call, call_of, check_target
 from framelift.exporting.traced_contexts import enter_when_traced, left_as_found
-from framelift.graph import symbols
+from framelift.graph import dimensions
 from framelift.guards.guard import Guard
 from framelift.guards.program import in_words
 
@@ -128,7 +128,7 @@ def all_dynamic(call: Call) -> DeclaredDynamism:
     made = DeclaredDynamism()
     for leaf in call.leaves:
         if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided:
-            made.of_tensors[id(leaf)] = dict.fromkeys(range(leaf.dim()), symbols.Dim(apart=True))
+            made.of_tensors[id(leaf)] = dict.fromkeys(range(leaf.dim()), dimensions.Dim(apart=True))
     return made
 
 

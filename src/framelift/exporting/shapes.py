@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from framelift.core.errors import ConstraintViolationError, UserError
 from framelift.exporting.signatures import Call
-from framelift.graph import symbols
+from framelift.graph import dimensions
 from framelift.guards.sources import Source
 from framelift.trace.dynamism import Dynamism
 
@@ -37,7 +37,7 @@ class DeclaredSizesError(ConstraintViolationError, symbolic_shapes.ConstraintVio
     """The program does not work for all the sizes that `dynamic_shapes` declares."""
 
 
-class FreeDim(symbols.Dim):
+class FreeDim(dimensions.Dim):
     """A dimension that is a symbol of its own, of which nothing is demanded."""
 
     def constraint(self) -> Any:
@@ -52,12 +52,12 @@ class DeclaredDynamism(Dynamism):
 
     def __init__(self) -> None:
         super().__init__(False)
-        self.of_tensors: dict[int, dict[int, symbols.Dim]] = {}
+        self.of_tensors: dict[int, dict[int, dimensions.Dim]] = {}
         """id of a tensor among the arguments -> its dimensions that vary."""
         self.number_paths: set[str] = set()
         """Where numbers are found that vary, as the sources of a capture are written."""
 
-    def dims(self, source: Source, tensor: torch.Tensor) -> dict[int, symbols.Dim]:
+    def dims(self, source: Source, tensor: torch.Tensor) -> dict[int, dimensions.Dim]:
         return self.of_tensors.get(id(tensor), {})
 
     def number(self, source: Source, value: int | float) -> bool:

@@ -23,6 +23,7 @@ from framelift.features.numpy import values as numpy_values
 from framelift.features.random import handlers as random
 from framelift.rules import (
     builtins,
+    called_objects,
     calls_left_out,
     classes,
     constants,
@@ -52,7 +53,16 @@ OPTIONAL = (
 )
 
 FEATURES = (
-    *(natives, builtins, classes, standard_library, torch_functions, torch_python, torch_state),
+    *(
+        natives,
+        called_objects,
+        builtins,
+        classes,
+        standard_library,
+        torch_functions,
+        torch_python,
+        torch_state,
+    ),
     *(module_calls, python_twins),
     *(calls_left_out, data_questions, symbolic_shapes),
     *(constants, functions, instances, iterators, containers, sequences, tensors, families),

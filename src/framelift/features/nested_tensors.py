@@ -12,10 +12,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import refuse
+from framelift.graph.dimensions import Dim
 from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.graph.nested import NestedTensor, lengths_name
 from framelift.graph.subclasses import MAKERS
-from framelift.graph.symbols import Dim
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.rules.tensors import fix_parts, wrap_plain

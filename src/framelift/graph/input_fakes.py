@@ -16,10 +16,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.core import breaks
 from framelift.core.breaks import Break
 from framelift.graph import nested, wrapped_sizes
+from framelift.graph.dimensions import Dim
 from framelift.graph.fakes import PLAIN_CLASSES
 from framelift.graph.functions import LAYOUTS
 from framelift.graph.subclasses import as_plain, is_known_kind, is_wrapper_class
-from framelift.graph.symbols import Dim
 
 if TYPE_CHECKING:
     from framelift.graph.recorder import Recorder

@@ -13,8 +13,9 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift import _guards
+from framelift.graph.dimensions import Dim
 from framelift.graph.fakes import PLAIN_CLASSES
-from framelift.graph.symbols import Dim, Wrapped, made_of
+from framelift.graph.symbols import Wrapped, made_of
 
 if TYPE_CHECKING:
     from framelift.graph.builder import GraphBuilder

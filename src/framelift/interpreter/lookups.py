@@ -114,3 +114,24 @@ def calls_back(reference: Any, value: Any) -> bool:
         return False
     # weak dictionaries of libraries only let go of an entry
     return type(callback) is not FunctionType or policy.is_user_code(callback.__module__ or "")
+
+
+class Empty:
+    __slots__ = ("slot",)
+    slot: Any
+
+
+def text_of_empty_slot() -> str:
+    try:
+        Empty().slot  # noqa: B018
+    except AttributeError as error:
+        return str(error)
+    return ""
+
+
+SLOTS_NAME_MODULES = Empty.__module__ in text_of_empty_slot()
+"""Whether CPython says in which module the class of an object is that has nothing in a slot (since 3.13)."""
+
+
+def names_module(cls: type) -> bool:
+    return SLOTS_NAME_MODULES and cls.__module__ not in ("builtins", "__main__")

@@ -61,6 +61,8 @@ def guard_marks(world: TraceWorld, fn: types.FunctionType, source: Source) -> No
             world.guards.add(source, Check.NO_ATTR, name)
         elif name == "_framelift_disable":  # it says why
             world.guards.add(source.child(Access.ATTR, name), Check.IS_NOT, MISSING)
+        elif name == "_torchdynamo_orig_callable" and "_framelift_disable" in held:
+            continue  # whatever it was made of, it is disabled
         else:
             world.guards.add(source.child(Access.ATTR, name), Check.IS, held[name])
 

@@ -10,8 +10,9 @@ from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.graph import op_memory, wrapped_sizes
+from framelift.graph.dimensions import Dim
 from framelift.graph.subclasses import is_wrapper_class
-from framelift.graph.symbols import SYMBOLIC, Dim
+from framelift.graph.symbols import SYMBOLIC
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
 from framelift.trace.dynamism import marks

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from framelift.dispatch.backends import lookup_backend, on_fakes
+from framelift.dispatch.backend_names import lookup_backend
+from framelift.dispatch.backends import on_fakes
 from framelift.dispatch.compile_contexts import Backend, Graph
 
 

@@ -37,7 +37,7 @@ from framelift.graph.fakes import PLAIN_CLASSES as TENSORS
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, settled
 from framelift.guards.kinds import Access, Check
 from framelift.guards.sources import Source
-from framelift.interpreter.lookups import class_attribute, is_ours
+from framelift.interpreter.lookups import class_attribute, is_ours, names_module
 from framelift.interpreter.pending import Pending, opened
 from framelift.trace.classes import SuperOfTensor
 from framelift.trace.part import Part
@@ -56,27 +56,6 @@ OF_PARAMETERS = frozenset(
 def is_of_parameter(cls: type, name: str) -> bool:
     """Whether it is a method that parameters have of their own."""
     return name in OF_PARAMETERS and cls is torch.nn.Parameter
-
-
-class Empty:
-    __slots__ = ("slot",)
-    slot: Any
-
-
-def text_of_empty_slot() -> str:
-    try:
-        Empty().slot  # noqa: B018
-    except AttributeError as error:
-        return str(error)
-    return ""
-
-
-SLOTS_NAME_MODULES = Empty.__module__ in text_of_empty_slot()
-"""Whether CPython says in which module the class of an object is that has nothing in a slot (since 3.13)."""
-
-
-def names_module(cls: type) -> bool:
-    return SLOTS_NAME_MODULES and cls.__module__ not in ("builtins", "__main__")
 
 
 STATE_OF_C = (GetSetDescriptorType, MemberDescriptorType)

@@ -18,7 +18,7 @@ from framelift._guards import TensorSpec
 from framelift.core import breaks
 from framelift.core.breaks import refuse
 from framelift.core.config import config
-from framelift.graph.symbols import Dim
+from framelift.graph.dimensions import Dim
 from framelift.guards.guard import STRIDE, VARIES
 from framelift.guards.kinds import Access
 from framelift.guards.sources import Source

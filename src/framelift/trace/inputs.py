@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift.core.config import config
 from framelift.core.sentinels import MISSING
 from framelift.graph import input_fakes
-from framelift.graph.symbols import Dim
+from framelift.graph.dimensions import Dim
 from framelift.graph.tape import OpenedInput
 from framelift.guards.guard import VARIES, Guard
 from framelift.guards.kinds import Access, Check

@@ -268,7 +268,7 @@ def a_record_is_written(x):
     return y * 2
 
 
-@program(breaks="run-time effect")
+@program
 def a_logger_is_asked_for(x):
     y = x + 1
     return logging.getLogger("conformance.quiet") is QUIET, y

@@ -123,7 +123,10 @@ def branch(y: torch.Tensor) -> torch.Tensor:
 
 
 REFUSED = {
-    "checkpoint": (lambda x: checkpoint(branch, x, use_reentrant=False), "checkpoint() of a function that"),
+    "checkpoint": (
+        lambda x: checkpoint(branch, x, use_reentrant=True),
+        "checkpoint() with use_reentrant=True of what calls torch.cond",
+    ),
     "torch.func": (lambda x: torch.func.grad(lambda y: branch(y).sum())(x), "error of an operator"),
 }
 

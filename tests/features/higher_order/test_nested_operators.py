@@ -60,6 +60,11 @@ def checkpoint_in_scan(op: Any, x: Any) -> Any:
     return op.scan(lambda carry, row: (again(lambda c: c.sin() + row, carry), carry * row), x[0] * 0, x)
 
 
+def branch_in_checkpoint_in_scan(op: Any, x: Any) -> Any:
+    step = lambda carry, row: (again(lambda c: branch(op, c) + row, carry), carry * row)
+    return op.scan(step, x[0] * 0, x)
+
+
 def transform_in_branch(op: Any, x: Any) -> Any:
     return op.cond(x.sum() > 0, grad(lambda y: (y.sin() * WEIGHT).sum()), lambda y: y * 2, (x,))
 
@@ -110,7 +115,7 @@ def partials(op: Any, x: Any) -> Any:
 
 PROGRAMS = [branch_in_loop_in_map, branch_in_scan, scan_in_branch, map_in_map, checkpoint_in_checkpoint]
 PROGRAMS += [checkpoint_in_scan, transform_in_branch, batch_in_loop, batch_in_checkpoint]
-PROGRAMS += [function_in_branch, modules_and_methods, partials]
+PROGRAMS += [branch_in_checkpoint_in_scan, function_in_branch, modules_and_methods, partials]
 
 
 def rows(n: int = 4) -> torch.Tensor:
@@ -156,9 +161,6 @@ def test_inductor_takes_them() -> None:
 
 WITHOUT_RULES: dict[str, Any] = {
     "error of an operator": lambda x: torch.vmap(grad(lambda row: branch(Torch, row).sum()))(x),
-    "checkpoint() of a function that calls torch.cond": lambda x: Torch.scan(
-        lambda carry, row: (again(lambda c: branch(Torch, c) + row, carry), carry * row), x[0] * 0, x
-    ),
 }
 
 

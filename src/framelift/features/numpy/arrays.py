@@ -24,8 +24,22 @@ from torch._subclasses.fake_tensor import FakeTensor
 from framelift import _guards
 from framelift.core import breaks
 from framelift.core.breaks import Break
-from framelift.core.sentinels import MISSING, NULL
+from framelift.core.sentinels import NULL
 from framelift.features.numpy import mixed
+from framelift.features.numpy.arguments import (
+    FOR_ALL_NUMBERS,
+    Typed,
+    dtype_of,
+    for_torch,
+    has_negative_step,
+    has_room,
+    is_array,
+    is_fresh_in_rows,
+    is_idle,
+    is_inexact,
+    is_symbol,
+    with_hints,
+)
 from framelift.features.numpy.dummies import (
     as_real,
     asking,
@@ -47,7 +61,6 @@ from framelift.features.numpy.tables import (
     ERRORS,
     FEW,
     FUNCTIONS,
-    IDLE,
     INTEGER_ERRORS,
     LAYING_OUT,
     NUMPY_DTYPES,
@@ -72,10 +85,6 @@ from framelift.trace.runtime_calls import outside_of_modes
 
 if TYPE_CHECKING:
     from framelift.trace.world import TraceWorld
-
-
-def is_array(value: Any) -> bool:
-    return Array is not None and type(value) is Array
 
 
 class Arrays(Part):
@@ -563,39 +572,6 @@ class Arrays(Part):
         )
 
 
-FOR_ALL_NUMBERS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("add", "sub", "mul", "truediv", "numpy.where"), (torch.SymInt, torch.SymFloat)),
-    **dict.fromkeys([f"numpy.{name}" for name in ("zeros", "ones", "full", "arange")], (torch.SymInt,)),
-}
-"""Calls that are no error whatever the numbers are, and of which these do not decide the type -> which."""
-
-
-def is_symbol(value: Any) -> bool:
-    """Whether it is a number that varies, and not one that only the data decides."""
-    return type(value) in (torch.SymInt, torch.SymFloat) and type(value.node.hint) in (int, float)
-
-
-def with_hints(value: Any) -> Any:
-    """The same with numbers in the place of symbols."""
-    if type(value) in (tuple, list):
-        return type(value)(map(with_hints, value))
-    if type(value) is dict:
-        return {name: with_hints(item) for name, item in value.items()}
-    return value.node.hint if is_symbol(value) else value
-
-
-ROOMY: dict[Any, tuple[torch.dtype, ...]] = {
-    torch.SymInt: (torch.bool, torch.float32, torch.float64),
-    torch.SymFloat: (torch.bool, torch.int64, torch.float64),
-}
-
-
-def has_room(value: Any, kind: type) -> bool:
-    """Whether an array's type has room for any number of a kind, or gives way to one that has."""
-    value = opened(value)
-    return type(value) is not Array or value.tensor.dtype in ROOMY[kind]
-
-
 class Reversed(NamedTuple):
     """An array that is read backwards in memory."""
 
@@ -607,65 +583,7 @@ class Reversed(NamedTuple):
     """That of the memory when it was copied."""
 
 
-class Typed:
-    """A number of NumPy's among the arguments of a call."""
-
-    def __init__(self, number: Any) -> None:
-        self.number = number
-
-
-def is_idle(name: str, value: Any) -> bool:
-    """Whether an argument says nothing."""
-    return value is np._NoValue or IDLE.get(name, MISSING) is value
-
-
-def is_fresh_in_rows(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.flags.c_contiguous and array.base is None
-
-
-def is_inexact(value: Any) -> bool:
-    if type(value) in (tuple, list):
-        return any(map(is_inexact, value))
-    if type(value) is Array:
-        return value.tensor.dtype.is_floating_point or value.tensor.dtype.is_complex
-    number = value.number if type(value) is Typed else value
-    return isinstance(number, (float, complex, np.inexact))
-
-
 def stacked(arrays: Any, dtype: Any = None) -> Any:
     """`numpy.array` of a list of arrays, or of numbers that are not known."""
     found = torch.stack([array.tensor for array in arrays])
     return Array(found if dtype is None else found.to(NUMPY_DTYPES[np.dtype(dtype.rstrip("_"))]))
-
-
-def has_negative_step(key: Any) -> bool:
-    key = opened(key)
-    if type(key) is tuple:
-        return any(map(has_negative_step, key))
-    return type(key) is slice and type(opened(key.step)) is int and opened(key.step) < 0
-
-
-def dtype_of(value: Any) -> Any:
-    """The dtype for a type, if torch has it too."""
-    if value in (bool, int, float, complex) if isinstance(value, type) else False:
-        return np.dtype(value)
-    if isinstance(value, np.dtype):
-        return value if value in NUMPY_DTYPES else None
-    if isinstance(value, type) and value in NUMPY_NUMBERS:
-        return np.dtype(value)
-    return None
-
-
-def for_torch(value: Any) -> Any:
-    if type(value) in (tuple, list):
-        return type(value)(map(for_torch, value))
-    if type(value) is dict:
-        return {name: for_torch(item) for name, item in value.items()}
-    if type(value) is slice:
-        return slice(*map(for_torch, (value.start, value.stop, value.step)))
-    if type(value) is Typed:
-        number = value.number
-        return Array(torch.tensor(number.item(), dtype=NUMPY_DTYPES[number.dtype]))
-    if isinstance(value, np.dtype):
-        return value.name.replace("bool", "bool_") if value.kind == "b" else value.name
-    return value

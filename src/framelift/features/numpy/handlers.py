@@ -10,14 +10,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from framelift.core.config import config
-from framelift.features.numpy.arrays import (
-    FOR_ALL_NUMBERS,
-    Arrays,
-    dtype_of,
-    is_array,
-    is_symbol,
-    stacked,
-)
+from framelift.features.numpy.arguments import FOR_ALL_NUMBERS, dtype_of, is_array, is_symbol
+from framelift.features.numpy.arrays import Arrays, stacked
 from framelift.features.numpy.dummies import refuse
 from framelift.features.numpy.functions import ABOUT, METHODS, astype, flatten, nonzero
 from framelift.features.numpy.tables import (
