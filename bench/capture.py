@@ -27,6 +27,7 @@ from bench.measure import (
     failures,
     fastest,
     geometric_mean,
+    of_measured,
     pick,
     ratio,
     ready_system,
@@ -114,7 +115,8 @@ def show(console: Console, results: dict[str, Any]) -> None:
                 ]
             )
         for label, subjects in (("geometric mean, models", list(models.MODELS)), ("of all", None)):
-            rows.append([label, "", "", "", times(overall(results, moment, subjects))])
+            found = speedups(results, moment, subjects)
+            rows.append([of_measured(label, found), "", "", "", times(geometric_mean(found))])
         title = {"first": "First capture in a process", "second": "Capture again, after reset"}[moment]
         show_table(
             console, title, ["", "framelift", "torch.compile", "same, untimed", "faster by"], rows, footer=2
@@ -141,12 +143,13 @@ def targets(results: dict[str, Any]) -> list[Target]:
     lines = []
     for moment in MOMENTS:
         label = "first capture" if moment == "first" else "capture again"
-        mean = overall(results, moment, None)
-        each = [speedup(samples, moment) for samples in results["capture"].values()]
-        least = min((s.median for s in each if s), default=None) if all(each) else None
+        each = speedups(results, moment, None)
+        mean = geometric_mean(each)
+        least = min((s.median for s in each if s), default=None)
         wanted, wanted_of_each = WANTED[moment]
-        lines.append(Target(f"{label}: geometric mean", wanted, mean.median if mean else None))
-        lines.append(Target(f"{label}: least", wanted_of_each, least))
+        name = of_measured(f"{label}: geometric mean", each)
+        lines.append(Target(name, wanted, mean.median if mean else None))
+        lines.append(Target(of_measured(f"{label}: least", each), wanted_of_each, least))
     lines.append(Target("cost of a layer, deep / shallow", 1.1, growth_factor(results), at_most=True))
     return lines
 
@@ -174,6 +177,6 @@ def speedup(samples: dict[str, list[Any]], moment: str) -> Spread | None:
     return ratio(reference, spread(samples, "framelift", moment))
 
 
-def overall(results: dict[str, Any], moment: str, subjects: list[str] | None) -> Spread | None:
+def speedups(results: dict[str, Any], moment: str, subjects: list[str] | None) -> list[Spread | None]:
     chosen = results["capture"] if subjects is None else {s: results["capture"][s] for s in subjects}
-    return geometric_mean([speedup(samples, moment) for samples in chosen.values()])
+    return [speedup(samples, moment) for samples in chosen.values()]

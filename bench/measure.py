@@ -233,10 +233,18 @@ def ratio(above: Spread | None, below: Spread | None) -> Spread | None:
 
 
 def geometric_mean(ratios: list[Spread | None]) -> Spread | None:
-    if not ratios or any(r is None for r in ratios):
+    """Of what was measured: `of_measured` says how much that is."""
+    found = [r.values for r in ratios if r is not None]
+    if not found:
         return None
-    columns = zip(*(r.values for r in ratios if r), strict=True)
+    columns = zip(*found, strict=True)
     return Spread(tuple(math.exp(statistics.fmean(map(math.log, column))) for column in columns))
+
+
+def of_measured(label: str, ratios: list[Spread | None]) -> str:
+    """A label for what is made of ratios, with how many of them there are where some are missing."""
+    measured = sum(r is not None for r in ratios)
+    return label if measured in (0, len(ratios)) else f"{label} ({measured} of {len(ratios)})"
 
 
 @dataclass(frozen=True)

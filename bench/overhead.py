@@ -27,6 +27,7 @@ from bench.measure import (
     clock,
     failures,
     geometric_mean,
+    of_measured,
     pick,
     ratio,
     ready_system,
@@ -200,8 +201,7 @@ def shares(results: dict[str, Any]) -> list[Spread | None]:
 
 
 def worst(results: dict[str, Any]) -> float | None:
-    medians = [found.median if found else None for found in shares(results)]
-    return None if None in medians else max(medians)  # type: ignore[type-var]
+    return max((found.median for found in shares(results) if found), default=None)
 
 
 def slope(results: dict[str, Any], system: str) -> Spread | None:
@@ -227,12 +227,13 @@ def growth(results: dict[str, Any], kind: str, system: str) -> Spread | None:
 
 
 def summary(results: dict[str, Any]) -> Iterator[list[str]]:
-    yield ["geometric mean", "", "", times(geometric_mean(shares(results)), digits=2)]
+    found = shares(results)
+    yield [of_measured("geometric mean", found), "", "", times(geometric_mean(found), digits=2)]
     slopes = [slope(results, system) for system in SYSTEMS]
     yield ["each layer more", *map(microseconds, slopes), times(ratio(*slopes), digits=2)]
     for kind in KINDS:
-        found = [times(growth(results, kind, system)) for system in SYSTEMS]
-        yield [f"{kind}, {max(ENTRIES)} entries", *found, ""]
+        cells = [times(growth(results, kind, system)) for system in SYSTEMS]
+        yield [f"{kind}, {max(ENTRIES)} entries", *cells, ""]
 
 
 def show(console: Console, results: dict[str, Any]) -> None:
@@ -252,13 +253,14 @@ def show(console: Console, results: dict[str, Any]) -> None:
 
 
 def targets(results: dict[str, Any]) -> list[Target]:
-    mean = geometric_mean(shares(results))
+    found = shares(results)
+    mean, name = geometric_mean(found), of_measured("cost of a call, of torch.compile's", found)
     slopes = ratio(*(slope(results, system) for system in SYSTEMS))
     grown = [growth(results, kind, "framelift") for kind in KINDS]
     most = None if None in grown else max(found.median for found in grown if found)
     return [
-        Target("cost of a call, of torch.compile's", 1 / 8, mean.median if mean else None, at_most=True),
-        Target("cost of a call, the worst of them", 1 / 5, worst(results), at_most=True),
+        Target(name, 1 / 8, mean.median if mean else None, at_most=True),
+        Target(of_measured("cost of a call, the worst", found), 1 / 5, worst(results), at_most=True),
         Target("cost of each layer more", 1 / 4, slopes.median if slopes else None, at_most=True),
         Target(f"finding the last of {max(ENTRIES)} entries", max(ENTRIES) / 4, most, at_most=True),
     ]

@@ -26,6 +26,7 @@ from bench.measure import (
     failures,
     fastest,
     geometric_mean,
+    of_measured,
     pick,
     ratio,
     ready_system,
@@ -116,15 +117,16 @@ def show(console: Console, results: dict[str, Any]) -> None:
             ]
             for subject, samples in results["symbols"].items()
         ]
-        rows.append(["geometric mean", "", "", "", times(geometric_mean(speedups(results, moment)))])
+        found = speedups(results, moment)
+        rows.append([of_measured("geometric mean", found), "", "", "", times(geometric_mean(found))])
         columns = ["", "framelift", "torch.compile", "same, untimed", "faster by"]
         show_table(console, title, columns, rows, footer=1)
     rows = []
     for subject, samples in results["symbols, calls"].items():
         fixed, mine = (spread(samples, "framelift", what) for what in ("fixed", "symbols"))
         reference = spread(samples, overhead.SYSTEMS[1], "symbols")
-        found = [microseconds(fixed), microseconds(mine), times(ratio(mine, fixed), digits=2)]
-        rows.append([subject, *found, microseconds(reference), times(ratio(mine, reference), digits=2)])
+        cells = [microseconds(fixed), microseconds(mine), times(ratio(mine, fixed), digits=2)]
+        rows.append([subject, *cells, microseconds(reference), times(ratio(mine, reference), digits=2)])
     columns = ["", "fixed sizes", "symbols", "symbols / fixed", "torch.compile", "framelift / torch.compile"]
     show_table(console, "A call that checks sizes", columns, rows)
     show_failures(console, failures(results["symbols"] | results["symbols, calls"]))

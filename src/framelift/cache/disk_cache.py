@@ -44,9 +44,10 @@ LOOKED_AT = 16
 
 
 class DiskCache(CaptureStore):
+    def is_for(self, compilation: RunningCompilation) -> bool:
+        return is_cached(compilation)
+
     def find(self, compilation: RunningCompilation) -> Stored | None:
-        if not is_cached(compilation):
-            return None
         began = time.perf_counter()
         try:
             context, fn, arguments = compilation.context, compilation.fn, compilation.arguments

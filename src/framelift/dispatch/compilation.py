@@ -135,6 +135,8 @@ class Compilation:
 
     def find_stored(self) -> Stored | None:
         """What is loaded is put together by torch's modes, as a trace works in them."""
+        if not extensions.store.is_for(self):
+            return None
         with flags_lock, CompilerState():
             return extensions.store.find(self)
 

@@ -107,8 +107,12 @@ class Stored(NamedTuple):
 class CaptureStore:
     """Where captures are kept beyond the process. This one keeps nothing."""
 
+    def is_for(self, compilation: RunningCompilation) -> bool:
+        """Whether it may have something for a compilation."""
+        return False
+
     def find(self, compilation: RunningCompilation) -> Stored | None:
-        """What holds for a frame that is to be compiled."""
+        """What holds for a frame that is to be compiled, if that may be."""
         return None
 
     def note(
