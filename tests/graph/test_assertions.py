@@ -7,6 +7,7 @@ can't be followed by the frame itself, so it is the graph's own error then.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 

@@ -56,7 +56,7 @@ class UndefinedGradients:
         plain = [n for n, one in enumerate(inputs) if type(one) in (Tensor, torch.nn.Parameter)]
         return [n for n in plain if inputs[n].requires_grad and not known >> n & 1]
 
-    def detached(self, inputs: Any, numbers: list[int]) -> list[Any]:
+    def detached(self, inputs: Any, numbers: list[int]) -> Any:
         """The inputs, with no way for gradients to those that would get none: their hooks would be called."""
         given = list(inputs)
         with torch._C.DisableTorchFunction():
