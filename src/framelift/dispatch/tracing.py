@@ -77,13 +77,15 @@ from framelift.trace.world import TraceWorld
 class EscapedError(Exception):
     """The traced program raised, and nothing in the frame caught it: the frame is to run plainly."""
 
-    def __init__(self, error: BaseException, of_operator: bool = False, is_doubtful: bool = False) -> None:
+    def __init__(
+        self, error: BaseException, of_operator: bool, is_doubtful: bool, sizes: dict[str, Any]
+    ) -> None:
         super().__init__(error)
         self.of_operator = of_operator
         """Whether an operator may raise one of another class: on fakes it has, or on real data."""
         self.is_doubtful = is_doubtful
         """Whether an operator may have failed for real before, and the program done something about it."""
-        self.sizes: dict[str, Any] = {}
+        self.sizes = sizes
         """The sizes and numbers that came in, as far as the program has looked at them."""
 
 
@@ -182,9 +184,8 @@ class Trace:
                 may_have_failed = bool(recorder.builder.failing.nodes)
                 of_operator = may_have_failed or id(error) in world.errors.operator_errors
                 handles = world.functions.handles_errors or bool(self.fn.__code__.co_exceptiontable)
-                escaped = EscapedError(error, of_operator, may_have_failed and handles)
-                escaped.sizes = relied_on(world.guards.facts.values())
-                raise escaped from error
+                sizes = relied_on(world.guards.facts.values())
+                raise EscapedError(error, of_operator, may_have_failed and handles, sizes) from error
             self.disturbed = True
         finally:
             _frame.set_interceptor(before)

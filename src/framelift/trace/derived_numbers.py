@@ -261,11 +261,13 @@ class Comparable:
 def is_derivable(fn: Any, operands: tuple[Any, ...]) -> bool:
     """Whether there is a float that came in, or is computed. Most steps of integers torch computes itself."""
     types = {type(operand) for operand in operands}
+    if fn in SHIFTS:  # of floats they are errors
+        return [type(operand) for operand in operands] == [int, torch.SymInt]
     if torch.SymFloat in types:
         return True
     if torch.SymInt not in types:
         return False
-    return fn in POWERS or (fn in FLOORS and float in types) or (fn in SHIFTS and type(operands[0]) is int)
+    return fn in POWERS or (fn in FLOORS and float in types)
 
 
 def lies_within(operand: Any, limits: Limits) -> bool:

@@ -327,7 +327,7 @@ OF_NO_ACCOUNT: dict[str, frozenset[str] | None] = {
     "Materialize": frozenset({"exposed"}),
     "NativeCalls": frozenset({"kept"}),
     "GraphBuilder": frozenset({"kept", "impure", "calls"}),
-    "GraphInputs": frozenset({"entries", "index_of"}),
+    "GraphInputs": frozenset({"entries", "index_of", "read_at"}),
     "Keys": frozenset({"metas", "read"}),
     "Subclasses": frozenset({"classes"}),
     "Recorder": frozenset({"remembered"}),
