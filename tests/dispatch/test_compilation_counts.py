@@ -452,6 +452,13 @@ def test_a_loop_is_compiled_in_its_first_steps(name: str) -> None:
     assert len(framelift.compile_records()) == warm <= most
 
 
+@loop()
+def parameters_that_are_given() -> Callable[[], Any]:
+    model = Net()
+    run = compiled(lambda given, x: torch.func.functional_call(model, given, (x,)))
+    return lambda: run({k: v.detach().clone() for k, v in model.named_parameters()}, torch.ones(2, 4))
+
+
 # ---- modules
 
 

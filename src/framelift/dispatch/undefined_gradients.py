@@ -56,13 +56,13 @@ class UndefinedGradients:
         plain = [n for n, one in enumerate(inputs) if type(one) in (Tensor, torch.nn.Parameter)]
         return [n for n in plain if inputs[n].requires_grad and not known >> n & 1]
 
-    def detached(self, inputs: Any, numbers: list[int]) -> Any:
+    def detached(self, inputs: Any, numbers: list[int]) -> tuple[Any, ...]:
         """The inputs, with no way for gradients to those that would get none: their hooks would be called."""
         given = list(inputs)
         with torch._C.DisableTorchFunction():
             for n in numbers:
                 given[n] = given[n].detach()
-        return given
+        return tuple(given)
 
     def find_places(self, node: Any, inputs: Any, results: Any) -> tuple[dict[int, int], dict[int, int]]:
         with torch._C.DisableTorchFunction():

@@ -28,6 +28,8 @@ from framelift.trace.type_rules import ABSTRACT, IMMUTABLE_TYPE, is_iterator
 SIZED = frozenset({list, tuple, dict, set, frozenset, collections.OrderedDict, collections.deque})
 
 MAPPINGS = frozenset({dict, collections.OrderedDict})
+ITERATED: frozenset[type] = MAPPINGS | {type({}.keys()), type(collections.OrderedDict().keys())}
+"""Types of which nothing but keys is met where they are iterated."""
 
 KEYS = frozenset({str, int, bytes, bool, type(None)})
 

@@ -135,7 +135,8 @@ class Inputs(Part):
     def note_read(self, value: Any) -> None:
         """The program has got hold of a tensor that it may use later: inputs come in this order."""
         inputs = self.world.recorder.inputs
-        inputs.read_at.setdefault(id(value), (len(inputs.entries), len(inputs.read_at)))
+        if id(value) not in self.known:
+            inputs.read_at.setdefault(id(value), (len(inputs.entries), len(inputs.read_at)))
 
     def stand_in(self, value: Any, made: Any, source: Source) -> Any:
         """Something that can't change, made anew of what stands for its parts: at run time it is `value`."""

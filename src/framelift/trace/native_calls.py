@@ -44,7 +44,7 @@ from framelift.trace.callable_rules import (
     rule_of,
     server_of,
 )
-from framelift.trace.containers import MAPPINGS
+from framelift.trace.containers import ITERATED
 from framelift.trace.machine import calls_back
 from framelift.trace.materialize import ATOMS, Seen, SeenByTorch
 from framelift.trace.part import Part
@@ -410,7 +410,7 @@ class NativeCalls(Part):
             value = opened(value)
             seen: Seen = SeenByTorch() if rule.passes_numbers else {}
             cls = type(value)
-            if cls is torch.Size or (cls not in ATOMS and not (rule.iterates and cls in MAPPINGS)):
+            if cls is torch.Size or (cls not in ATOMS and not (rule.iterates and cls in ITERATED)):
                 drained = is_drained(rule, len(prepared), args)
                 value = materialize.iterable(value, seen) if drained else materialize.value(value, seen)
             prepared.append(value)
