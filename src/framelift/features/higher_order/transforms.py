@@ -105,7 +105,8 @@ def settings_around() -> dict[str, Any]:
 
 
 def call_apply(call: Call) -> Any:
-    body = call.here(call.node.args[0])
+    given: Any = call.node.args[0]
+    body = call.here(given)
     return items(call, call.add(operator.call, (body, *call.values)), call.results)
 
 
