@@ -105,8 +105,8 @@ def settings_around() -> dict[str, Any]:
 
 
 def call_apply(call: Call) -> Any:
-    fetched: Any = call.node.args[0]
-    body = call.here(fetched)
+    given: Any = call.node.args[0]
+    body = call.here(given)
     return items(call, call.add(operator.call, (body, *call.values)), call.results)
 
 
