@@ -329,12 +329,9 @@ BREAKS: dict[str, tuple[str, ...]] = {
     "exec_eval_locals::eval_of_expressions": ("internals of an object", "run-time effect"),
     "exec_eval_locals::eval_sees_locals_but_not_enclosing": ("internals of an object", "opaque object"),
     "exec_eval_locals::exec_fills_a_namespace": ("run-time effect",),
-    "exec_eval_locals::exec_in_a_function_does_not_change_its_locals": ("internals of an object",),
-    "exec_eval_locals::exec_of_a_function_body": ("internals of an object", "run-time effect"),
-    "exec_eval_locals::exec_of_code_with_free_variables_is_refused": (
-        "internals of an object",
-        "opaque object",
-    ),
+    "exec_eval_locals::exec_in_a_function_does_not_change_its_locals": ("place that can't be left",),
+    "exec_eval_locals::exec_of_a_function_body": ("place that can't be left", "run-time effect"),
+    "exec_eval_locals::exec_of_code_with_free_variables_is_refused": ("place that can't be left",),
     "exec_eval_locals::exec_with_a_mapping_for_locals": (
         "opaque object",
         "run-time effect",
@@ -349,12 +346,13 @@ BREAKS: dict[str, tuple[str, ...]] = {
     ),
     "exec_eval_locals::functions_defined_by_exec_see_only_globals": ("run-time effect",),
     "exec_eval_locals::globals_of_a_function_are_its_modules": ("internals of an object",),
-    "exec_eval_locals::interactive_mode_prints_expressions": ("internals of an object", "run-time effect"),
+    "exec_eval_locals::interactive_mode_prints_expressions": ("place that can't be left", "run-time effect"),
     "exec_eval_locals::locals_in_a_class_body_and_at_module_level": (
         "generator as the outermost frame",
         "run-time effect",
         "value that can't be rebuilt",
     ),
+    "exec_eval_locals::names_that_exec_sets_in_a_function": ("place that can't be left",),
     "exec_eval_locals::module_level_code_with_every_kind_of_statement": ("run-time effect",),
     "exec_eval_locals::syntax_errors_of_compiled_source": (
         "iterator from before",

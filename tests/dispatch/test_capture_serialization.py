@@ -64,9 +64,9 @@ def with_flags(x: torch.Tensor) -> Any:
 
 
 def with_hooks(x: torch.Tensor) -> Any:
-    y, z = x * 2, x * 3
-    z.register_hook(doubled)
-    return y, z
+    y = x * 2
+    y.register_hook(doubled)
+    return y * 2, y * 3
 
 
 def with_bodies(x: torch.Tensor) -> Any:

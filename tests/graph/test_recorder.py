@@ -138,7 +138,7 @@ BREAKS: dict[str, tuple[str, Callable[..., Any]]] = {
     "unique": ("data-dependent shape", lambda x: x.unique()),
     "data_ptr": ("address of an abstract value", lambda x: x.data_ptr() == 0),
     "repr": ("data-dependent value", lambda x: repr(x + 1)),
-    "format": ("data-dependent value", lambda x: f"{x + 1}"),
+    "format": ("data-dependent value", lambda x: len(f"{x + 1}")),
     "equal": ("data-dependent value", lambda x: torch.equal(x, x)),
     "all": ("data-dependent branch", lambda x: bool((x >= 0).all())),
     "in a list": ("data-dependent branch", lambda x: x.sum() in [1.0, 2.0]),

@@ -121,4 +121,4 @@ def test_inputs_have_torchs_parameters_and_types() -> None:
     weight = "self_modules_lin_parameters_weight_"
     assert inputs[f"l_{weight}"] == (f"L_{weight}", nn.Parameter)
     assert "L_x_ : torch.Tensor" in graphs[0].code and "l_x_ = L_x_" in graphs[0].code
-    torch.testing.assert_close(graphs[0](x, *net.parameters(), x + 1), (net(x, x + 1),))
+    torch.testing.assert_close(graphs[0](*net.parameters(), x, x + 1), (net(x, x + 1),))

@@ -240,7 +240,9 @@ class TensorAttributes(Part):
 
     def version_of_input(self, fake: Any, at: int) -> Any:
         """How often a tensor was written to: what it was when it came in, and the writes of the trace."""
-        view = self.view(at)
+        view, recorder = self.view(at), self.world.recorder
+        if recorder.modes.may_ask or overrides(type(view.outside)):  # who would see that guards read it
+            refuse(breaks.TENSOR_STATE, "Tensor._version where a mode or a class is asked for it")
         with torch._C.DisableTorchFunction():
             written, before = fake._version, view.outside._version
         came_in = self.world.guards.found(view.source.child(Access.NATIVE_ATTR, "_version"), before)

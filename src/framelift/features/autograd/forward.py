@@ -29,13 +29,26 @@ interpret(forward_ad._set_fwd_grad_enabled.__init__)
 interpret(forward_ad._set_fwd_grad_enabled.__enter__, forward_ad._set_fwd_grad_enabled.__exit__)
 
 
+def level_now() -> int:
+    return forward_ad._current_level
+
+
+def note_level(level: int) -> None:
+    forward_ad._current_level = level
+
+
+interpret(level_now, note_level)
+
+
 @serve(forward_ad.dual_level.__enter__)
 def serve_enter(f: TraceFrame, self: Any, /) -> Any:
     recorder = f.world.recorder
-    if forward_ad._current_level >= 0 or recorder.histories.dual_level or recorder.builder.in_body:
+    around = opened(f.world.calls.invoke(level_now)) >= 0
+    if around or recorder.histories.dual_level or recorder.builder.in_body:
         raise Break(breaks.GRADIENTS, f"{WHAT} within another one, or in an operator's body")
     recorder.builder.record(forward_ad.enter_dual_level, (), {}, 0, pure=False)
     recorder.histories.dual_level = True
+    f.world.calls.invoke(note_level, 0)
     recorder.histories.refuse_gradients(breaks.GRADIENTS, f"gradients beside {WHAT}")
     return 0
 
@@ -47,6 +60,7 @@ def serve_exit(f: TraceFrame, self: Any, /, *raised: Any) -> Any:
         raise Break(breaks.TORCH_STATE, "a level of dual tensors that was entered outside")
     recorder.builder.record(forward_ad.exit_dual_level, (), {"level": 0}, None, pure=False)
     recorder.histories.dual_level = False
+    f.world.calls.invoke(note_level, -1)
 
 
 def rebuild_level(region: Rebuild, value: Any) -> str:
