@@ -305,10 +305,11 @@ def test_torchs_compiler_does_not_see_framelift_at_work() -> None:
         return stock(x) - 1
 
     compiled = framelift.compile(lambda x: between(x.sin()).cos(), backend="eager")
-    torchs = torch._dynamo.utils.counters["frames"]  # noqa: TID251
-    before = torchs["total"]
+    torchs = torch._dynamo.utils  # noqa: TID251
+    torchs.clear_compilation_metrics()
     torch.testing.assert_close(compiled(X), (X.sin() * 2).cos())
-    assert torchs["total"] == before + 1
+    # once or twice, depending on which of the two hooks was there first in this process
+    assert {each.co_name for each in torchs.get_compilation_metrics()} == {"stock"}
 
 
 @pytest.mark.parametrize("name", ["plain", "module", "writing"])
