@@ -280,3 +280,28 @@ def test_an_empty_out_is_given_its_size(name: str, backend: str, dynamic: bool |
     alike(results[0], results[1])
     alike(results[0], results[2])
     assert bool(reasons(compiled)) is (name == "with a view")
+
+
+OF_TOO_FEW: dict[str, Callable[[torch.Tensor], Any]] = {
+    "max": lambda found: found.max(),
+    "argmin": lambda found: found.argmin(),
+    "amax": lambda found: found.amax(0),
+    "topk": lambda found: found.topk(1),
+    "aminmax": lambda found: torch.aminmax(found),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", OF_TOO_FEW)
+def test_reductions_of_as_many_elements_as_the_data_decides(name: str, backend: str) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        try:
+            OF_TOO_FEW[name](x[x > 0])
+        except (RuntimeError, IndexError) as error:
+            return type(error), x - 1
+        return None, x + 1
+
+    with framelift.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = framelift.compile(fn, backend=backend)
+        for x in (torch.tensor([1.0, 0, 2]), torch.zeros(3), torch.tensor([0.0, 0, 2])):
+            alike(compiled(x), fn(x))

@@ -29,10 +29,12 @@ from framelift.graph.front_end import (
 from framelift.graph.safe_operators import (
     divides_by_zero,
     has_doubtful_dtypes,
+    has_size_of_data,
     is_division,
     is_doubtful,
     is_product,
     may_fail,
+    needs_elements,
     numbers_of,
 )
 
@@ -64,12 +66,16 @@ class Operator(NamedTuple):
     """Whether it does so only where an integer is divided by zero."""
     multiplies: bool
     """Whether it fails where its tensors are of several dtypes."""
+    reduces: bool
+    """Whether it fails where its tensor has no elements."""
     numbers: tuple[tuple[int, str, bool], ...]
     """Its arguments that are numbers, and may be none for its tensors."""
 
     def is_unchecked(self, args: Any, kwargs: dict[str, Any]) -> bool:
         """Whether it may fail for what its kernel for fakes does not look at."""
         if self.multiplies and has_doubtful_dtypes(args):
+            return True
+        if self.reduces and has_size_of_data(args[0]):
             return True
         return any(
             [
@@ -92,7 +98,7 @@ def operator_of(func: Any) -> Operator:
         random = torch.Tag.nondeterministic_seeded in func.tags
         found = _operators[func] = Operator(
             *(random, written, func in STATISTICS, may_fail(func), is_division(func)),
-            *(is_product(func), numbers_of(func)),
+            *(is_product(func), needs_elements(func), numbers_of(func)),
         )
     return found
 
@@ -199,7 +205,7 @@ class Fakes(FakeTensorMode):
             self.drew_random = True
         if operator.fails and not Fakes.running:  # what an operator is made of for fakes does not count
             self.may_fail |= not operator.divides or divides_by_zero(func, args, kwargs)
-        if (operator.multiplies or operator.numbers) and not Fakes.running:
+        if (operator.multiplies or operator.reduces or operator.numbers) and not Fakes.running:
             self.may_fail |= operator.is_unchecked(args, kwargs or {})
         for n, name in operator.written:
             value = args[n] if n < len(args) else (kwargs or {}).get(name)

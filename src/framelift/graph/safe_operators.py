@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from framelift.graph.deferred import symbolic_shapes
+
 Tensor = torch.Tensor
 
 DIVISIONS = frozenset({"div", "divide", "floor_divide", "remainder", "fmod"})
@@ -24,6 +26,10 @@ LOOKING_AT_DATA = frozenset({functional.one_hot})
 PRODUCTS = frozenset({"addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "convolution", "_convolution"})
 PRODUCTS |= {"dot", "linear", "mm", "mv", "vdot"}
 """Operators that take tensors of one dtype, which their kernels for fakes do not ask for."""
+
+NEED_ELEMENTS = frozenset({"amax", "amin", "aminmax", "argmax", "argmin", "max", "min"})
+NEED_ELEMENTS |= {"kthvalue", "median", "mode", "nanmedian", "topk"}
+"""Reductions that fail where there are too few elements, which guards see to unless only the data decides."""
 
 UNSAFE = frozenset({"bernoulli.default", "bernoulli.Tensor", "bernoulli.out", "bernoulli_.Tensor"})
 UNSAFE |= {"normal.Tensor_Tensor", "normal.float_Tensor"}
@@ -135,6 +141,19 @@ def is_division(func: Any) -> bool:
 
 def is_product(func: Any) -> bool:
     return variant_of(func._schema.name.partition("::")[2]) in PRODUCTS
+
+
+def needs_elements(func: Any) -> bool:
+    return variant_of(func._schema.name.partition("::")[2]) in NEED_ELEMENTS
+
+
+def has_size_of_data(value: Any) -> bool:
+    """Whether only the data decides how large a tensor is."""
+    if not isinstance(value, Tensor):
+        return False
+    sizes: Any = value.shape
+    free = symbolic_shapes.free_unbacked_symbols
+    return any([type(size) is torch.SymInt and bool(free(size)) for size in sizes])
 
 
 FACTORS = frozenset({"alpha", "beta"})
