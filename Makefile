@@ -229,6 +229,8 @@ $(VENV)-clients/.made: $(VENV)/.built
 	$(VENV)-clients/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $(VENV)-clients/.site
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$(cat $(VENV)-clients/.site)/shared.pth"
 	$(VENV)-clients/bin/pip install -q --no-deps $(CLIENT_PACKAGES) || $(call SAY,$(NO_INDEX))
+	# Its binaries are for another build of torch; without them its Python does.
+	rm -rf "$$(cat $(VENV)-clients/.site)/torchaudio/lib"
 	touch $@
 
 # What may be missing is said in one sentence.

@@ -15,6 +15,7 @@ import logging
 import multiprocessing
 import os
 import platform
+import re
 import sys
 import time
 import traceback
@@ -35,6 +36,7 @@ import clients.training  # noqa: E402
 import framelift  # noqa: E402
 from clients.how import CLIENTS, DIRECT, EAGER, INSTALLED, TORCH, How  # noqa: E402
 
+WHERE_INSTALLED = re.compile(r"(?:/[\w.-]+)+/site-packages/")
 SECONDS = 300
 """For one program, run one way."""
 
@@ -160,7 +162,8 @@ def captured(row: Row) -> str:
 def line(name: str, rows: dict[str, Row]) -> str:
     expected = rows[EAGER.name]
     if "failed" in expected:
-        return f"| {name} | **fails eagerly**: {expected['failed'].splitlines()[0][:120]} | | | | | |"
+        why = WHERE_INSTALLED.sub("", expected["failed"].splitlines()[0])
+        return f"| {name} | **fails eagerly**: {why[:120]} | | | | | |"
     cells = [name]
     for how in (DIRECT, INSTALLED, TORCH):
         if how.name not in rows:
