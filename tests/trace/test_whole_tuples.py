@@ -44,7 +44,7 @@ def test_a_stride_has_one_guard():
     (record,) = compiled._framelift_context.code_states.values()
     guards = map(str, record.entries[0].capture.program.guards)
     texts = [text for text in guards if ".stride" in text or ".dilation" in text]
-    assert sorted(texts) == ["target.dilation == (1, 1)", "target.stride == (1, 1)"]
+    assert sorted(texts) == ["fn.dilation == (1, 1)", "fn.stride == (1, 1)"]
 
 
 def test_each_change_of_an_element_is_noticed_and_sizes_that_vary_become_symbols():

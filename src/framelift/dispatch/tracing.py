@@ -48,11 +48,12 @@ from framelift.features.warning_filters import ALWAYS, Warned
 from framelift.graph.body import graph_module
 from framelift.graph.builder import as_input
 from framelift.graph.contexts import ModeStandIn
+from framelift.graph.effects import refuse_resizing
 from framelift.graph.failing_calls import FailingCalls
 from framelift.graph.fakes import Fakes
 from framelift.graph.known_data import fails_always
 from framelift.graph.origins import Origin
-from framelift.graph.recorder import Recorder, refuse_resizing
+from framelift.graph.recorder import Recorder
 from framelift.graph.result_sources import sources_of
 from framelift.graph.shared_memory import why_not_compiled
 from framelift.graph.torch_flags import TorchState

@@ -460,3 +460,9 @@ def set_memory(tensor: Any, other: Any) -> None:
     """`Tensor.set_`, whether or not gradients are on: it is done when the graph has run."""
     with torch.no_grad():
         tensor.set_(other)
+
+
+def refuse_resizing(func: Any, tensor: Tensor, shape: tuple[Any, ...]) -> None:
+    """A tensor that is too small, or too large, for what it is to hold is given other memory."""
+    if tuple(tensor.shape) != shape:
+        raise Break(breaks.TENSOR_MEMORY, f"{describe(func)} that resizes its `out`")

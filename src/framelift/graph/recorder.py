@@ -34,7 +34,7 @@ from framelift.graph import known_data, nested, op_memory, real_errors
 from framelift.graph.body import HigherOrder, drop_redundant_setters
 from framelift.graph.builder import GraphBuilder
 from framelift.graph.contexts import Contexts, FunctionModes
-from framelift.graph.effects import DataReassignment, Mutations, RandomNumbers, RequiresGrad
+from framelift.graph.effects import DataReassignment, Mutations, RandomNumbers, RequiresGrad, refuse_resizing
 from framelift.graph.fakes import Fakes, as_of_operator, of_a_fake_kernel
 from framelift.graph.functions import (
     ASSERTS,
@@ -593,9 +593,3 @@ class Recorder(TorchFunctionMode):
 def is_number(value: Any) -> bool:
     """Whether an argument is a tensor that C may take for a size."""
     return type(value) is FakeTensor and not value.dim()
-
-
-def refuse_resizing(func: Any, tensor: Tensor, shape: tuple[Any, ...]) -> None:
-    """A tensor that is too small, or too large, for what it is to hold is given other memory."""
-    if tuple(tensor.shape) != shape:
-        raise Break(breaks.TENSOR_MEMORY, f"{describe(func)} that resizes its `out`")
