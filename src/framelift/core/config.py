@@ -129,7 +129,8 @@ class Config:
     share_blocks: str = option(
         "large",
         "Which blocks that a graph repeats, such as equal layers, are compiled once and called for each: "
-        "large ones, which make no step slower (Inductor, a processor, no gradients), all of them, or none.",
+        "large ones, from eight on, which make no step slower (Inductor, a processor, no gradients), "
+        "all, or none.",
         choices=("large", "always", "never"),
     )
     compiled_autograd: bool = option(

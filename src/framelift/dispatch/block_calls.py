@@ -44,6 +44,8 @@ this many take a thousand times as long."""
 LEAST_WORK_AT_BORDER = 1 << 11
 """The same for each number that goes in or out, beside parameters: what would be fused with the neighbours
 reads and writes such once more."""
+FEWEST_COPIES = 8
+"""Inductor takes about as long for the call of a block as for half a dozen copies of one."""
 
 
 def with_shared_blocks(module: Graph, written: Collection[int] = (), only_large: bool = False) -> Graph:
@@ -62,7 +64,8 @@ def with_shared_blocks(module: Graph, written: Collection[int] = (), only_large:
         bodies[id(block)] = body
         return True
 
-    found = blocks.repeated(is_block)
+    fewest = FEWEST_COPIES if only_large else 2
+    found = [copies for copies in blocks.repeated(is_block) if len(copies) >= fewest]
     if not found:
         return module
     for copies in found:
