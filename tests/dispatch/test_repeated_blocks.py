@@ -465,7 +465,7 @@ def test_which_blocks_are_large(least: dict[str, int]) -> None:
         return False
 
     known = block_calls.is_large
-    sizes = {"LEAST_WORK": 1 << 10, "LEAST_WORK_AT_BORDER": 1} | least
+    sizes = {"LEAST_WORK": 1 << 10, "LEAST_WORK_AT_BORDER": 1, "FEWEST_COPIES": 3} | least
     any_backend = mock.patch.object(backends, "shares_blocks", lambda *about: True)
     small, watched = (
         mock.patch.multiple(block_calls, **sizes),

@@ -45,7 +45,7 @@ LEAST_WORK_AT_BORDER = 1 << 11
 """The same for each number that goes in or out, beside parameters: what would be fused with the neighbours
 reads and writes such once more."""
 FEWEST_COPIES = 8
-"""Inductor takes about as long for the call of a block as for half a dozen copies of one."""
+"""To look at a block, and to compile the call of one, takes as long as compiling half a dozen copies."""
 
 
 def with_shared_blocks(module: Graph, written: Collection[int] = (), only_large: bool = False) -> Graph:
@@ -64,8 +64,7 @@ def with_shared_blocks(module: Graph, written: Collection[int] = (), only_large:
         bodies[id(block)] = body
         return True
 
-    fewest = FEWEST_COPIES if only_large else 2
-    found = [copies for copies in blocks.repeated(is_block) if len(copies) >= fewest]
+    found = blocks.repeated(is_block, FEWEST_COPIES if only_large else 2)
     if not found:
         return module
     for copies in found:
