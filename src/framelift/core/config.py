@@ -129,8 +129,7 @@ class Config:
     share_blocks: str = option(
         "large",
         "Which blocks that a graph repeats, such as equal layers, are compiled once and called for each: "
-        "large ones, from eight on, which make no step slower (Inductor, a processor, no gradients), "
-        "all, or none.",
+        "large ones, which make no step slower (Inductor, a processor, no gradients), all of them, or none.",
         choices=("large", "always", "never"),
     )
     compiled_autograd: bool = option(

@@ -44,8 +44,6 @@ this many take a thousand times as long."""
 LEAST_WORK_AT_BORDER = 1 << 11
 """The same for each number that goes in or out, beside parameters: what would be fused with the neighbours
 reads and writes such once more."""
-FEWEST_COPIES = 8
-"""To look at a block, and to compile the call of one, takes as long as compiling half a dozen copies."""
 
 
 def with_shared_blocks(module: Graph, written: Collection[int] = (), only_large: bool = False) -> Graph:
@@ -64,7 +62,7 @@ def with_shared_blocks(module: Graph, written: Collection[int] = (), only_large:
         bodies[id(block)] = body
         return True
 
-    found = blocks.repeated(is_block, FEWEST_COPIES if only_large else 2)
+    found = blocks.repeated(is_block)
     if not found:
         return module
     for copies in found:

@@ -53,21 +53,18 @@ class BlockCalls:
         self.position = {node: n for n, node in enumerate(n for n in calls if n not in self.numbers)}
         self.taken: set[Node] = set()
 
-    def repeated(
-        self, is_block: Callable[[Block], bool] = lambda block: True, fewest: int = 2
-    ) -> list[list[Block]]:
-        """The blocks with all of their copies, of which there are at least so many, largest first. `is_block`
-        has the last word: it is asked of one copy, and where it says no, smaller blocks are looked for
-        within."""
+    def repeated(self, is_block: Callable[[Block], bool] = lambda block: True) -> list[list[Block]]:
+        """The blocks with all of their copies, largest first. `is_block` has the last word: it is asked of
+        one copy, and where it says no, smaller blocks are looked for within."""
         found = []
         for calls in self.by_depth():
             same: defaultdict[Signature, list[Block]] = defaultdict(list)
             for candidates in calls.values():
-                for block in map(self.block, candidates if len(candidates) >= fewest else ()):
+                for block in map(self.block, candidates if len(candidates) > 1 else ()):
                     if block is not None:
                         same[signature(block)].append(block)
             for copies in same.values():
-                if len(copies) >= fewest and is_block(copies[0]):
+                if len(copies) > 1 and is_block(copies[0]):
                     found.append(copies)
                     self.taken.update(node for copy in copies for node in copy.nodes)
         return found
