@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import weakref
 from typing import Any
 
 import pytest
@@ -49,6 +50,18 @@ def test_forward_is_a_method_with_the_inputs_as_parameters() -> None:
     assert list(inspect.signature(graph.forward).parameters) == ["l_x_"]
     assert has_forward(graph)
     assert torch.equal(graph.forward(X)[0], scaled(X))
+    assert torch.equal(graph(X)[0], scaled(X))
+
+
+def test_a_function_that_dies_is_no_longer_found_in_its_class() -> None:
+    """Its finaliser is Python code, during which other threads may call the graph."""
+    graph = captured(scaled, X)
+    forward = type(graph).forward
+    place, found = id(forward), []
+    weakref.finalize(forward.__code__, lambda: found.append(id(type(graph).forward)))
+    del forward
+    graph.recompile()
+    assert len(found) == 1 and found != [place]
     assert torch.equal(graph(X)[0], scaled(X))
 
 

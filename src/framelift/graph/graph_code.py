@@ -58,15 +58,20 @@ class CapturedGraph(torch.fx.GraphModule):
             self.recompile()
 
     def make_forward(self) -> None:
+        if "forward" in vars(type(self)):
+            return  # another thread has made it meanwhile
         made = function_of(self._graph)
         if made is None:
             self.recompile()
         else:
-            set_forward(self, made)
+            register_forward(made)
+            replace_forward(self, made)
 
     def recompile(self) -> Any:
+        replaced = vars(type(self)).get("forward")  # see replace_forward()
         made = super().recompile()
-        set_forward(self, type(self).forward)
+        register_forward(type(self).forward)
+        del replaced
         return made
 
     def __getattr__(self, name: str) -> Any:
@@ -74,7 +79,7 @@ class CapturedGraph(torch.fx.GraphModule):
             forward = vars(type(self)).get("forward")
             self.recompile()
             if forward is not None:  # a function that somebody may have does not become another
-                type(self).forward = forward
+                replace_forward(self, forward)
             return vars(self)[name]
         return super().__getattr__(name)
 
@@ -92,11 +97,19 @@ class CapturedGraph(torch.fx.GraphModule):
         return super().__reduce_package__(exporter)
 
 
-def set_forward(module: torch.fx.GraphModule, forward: Any) -> None:
+def register_forward(forward: Any) -> None:
     """Its source, which is registered for tracebacks, goes when it goes."""
-    type(module).forward = forward
     code = forward.__code__
     weakref.finalize(code, forget_source, code.co_filename).atexit = False
+
+
+def replace_forward(module: torch.fx.GraphModule, forward: Any) -> None:
+    """What a class had is kept until that knows of it no more. CPython lets go of it first and clears the class's
+    cache of lookups afterwards: while its finaliser runs, another thread would find what is dying."""
+    cls: Any = type(module)
+    replaced = vars(cls).get("forward")
+    cls.forward = forward
+    del replaced
 
 
 def forget_source(filename: str) -> None:
