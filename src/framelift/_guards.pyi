@@ -240,8 +240,8 @@ def as_view(base: torch.Tensor, tensor: torch.Tensor, creation: int, /) -> None:
 def fake_history(tensor: torch.Tensor) -> torch.Tensor:
     """Makes a tensor report requires_grad and not is_leaf, as the result of an operation would."""
 
-def spent_history(tensor: torch.Tensor) -> torch.Tensor:
-    """The same; going back says that this was done before, and can't be done twice."""
+def spent_history(tensor: torch.Tensor, /, *behind: torch.Tensor) -> torch.Tensor:
+    """The same, derived from others; going back says that this was done before, and can't be done twice."""
 
 def lost_history(tensor: torch.Tensor) -> torch.Tensor:
     """The same; going back leads to nothing that is left."""

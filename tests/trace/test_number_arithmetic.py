@@ -70,6 +70,8 @@ def catalogue() -> Iterator[str]:
             yield from (f"{a} {op} {b}" for (a, b), op in itertools.product(pairs, OPERATORS))
             yield from (f"{function}({a}, {b})" for (a, b), function in itertools.product(pairs, OF_TWO))
             yield from (f"{symbol}; r {op}= ({other})" for op in OPERATORS[:12])
+    zeros = ("f * 0", "-0.0 * f", "n * f * 0", "f - f", "s * -0.0")  # or NaN, whose hash is of the object
+    yield from (f"{function}({zero})" for zero in zeros for function in OF_ONE if function != "hash")
 
 
 USES = [

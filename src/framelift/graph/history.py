@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -50,7 +52,7 @@ class Histories:
         self.watches_all = False
         """Whether the program looks at the gradients of any result of the graph."""
         self.freed: set[Any] = set()
-        """Autograd's nodes whose saved tensors have been let go."""
+        """Autograd's nodes that have let go of what they need."""
         self.refused: tuple[Reason, str] | None = None
         """Why no gradients can be computed any more."""
         self.hooks: set[Any] = set()
@@ -64,8 +66,9 @@ class Histories:
         """Whether the program is between the begin and the end of a level of dual tensors."""
         self.run_as_captured: str | None = None
         """Why the graph is not for a backend, if it is not."""
-        self.ended: dict[int, Callable[[Any], Any]] = {}
-        """id of a tensor that lives on, without its history -> what gives it the look of one again."""
+        self.ended: dict[int, tuple[Callable[..., Any], list[FakeTensor]]] = {}
+        """id of a tensor that lives on, without its history -> what gives it the look of one again, and the
+        inputs that it is derived from."""
         self.view_gradients: set[int] = set()
         """ids of gradients that are views to autograd, as none is that it accumulates."""
         self.shared_gradients: set[int] = set()
@@ -280,7 +283,7 @@ class Histories:
             shared = shared_memory(grads, pytree.tree_leaves(list(self.replayed.values())))
             self.view_gradients |= {id(made[id(grad)]) for grad in grads if grad._is_view()}
         if not (settings["create_graph"] if settings["retain_graph"] is None else settings["retain_graph"]):
-            self.freed |= {node for node in nodes if not is_accumulator(node)}
+            self.freed |= {node for node in nodes if keeps_for_once(node)}
         results = tuple(None if grad is None else made[id(grad)] for grad in found)
         self.shared_gradients |= {id(made[grad]) for grad in shared}
         self.add_grad_call(outputs, inputs, settings, results, found)
@@ -364,18 +367,18 @@ class Histories:
 
     def prepare_output(self, fake: FakeTensor, outputs: list[FakeTensor]) -> None:
         if fake.is_inference():  # it has no history, but may be said to want gradients
-            self.ended[id(fake)] = Tensor.requires_grad_
+            self.ended[id(fake)] = Tensor.requires_grad_, []
             return
         nodes = reached([self.with_history(fake)])
         inside = self.leaves_reached(nodes)
         if not self.freed.isdisjoint(nodes):
-            self.ended[id(fake)] = _guards.spent_history
+            self.ended[id(fake)] = _guards.spent_history, self.inputs_reached(nodes)
         elif any(leaf is fake for leaf in inside):
-            self.ended[id(fake)] = Tensor.requires_grad_
+            self.ended[id(fake)] = Tensor.requires_grad_, []
         elif any(leaf is output for leaf in inside for output in outputs):
             raise Break(breaks.UNREBUILDABLE, LEAF_INSIDE, culprit=inside[0])
         elif inside and not self.inputs_reached(nodes):
-            self.ended[id(fake)] = _guards.lost_history
+            self.ended[id(fake)] = _guards.lost_history, []
 
     def output_node(self, fake: FakeTensor) -> torch.fx.Node:
         body = self.builder.body
@@ -434,8 +437,15 @@ def is_differentiated(value: Any) -> bool:
     return type(value) is FakeTensor and value.requires_grad
 
 
-def is_accumulator(node: Any) -> bool:
-    return hasattr(node, "variable")
+def keeps_for_once(node: Any) -> bool:
+    """Whether one of autograd's nodes lets go of what it needs when gradients have been computed."""
+    return not hasattr(node, "variable") and kind_keeps_for_once(type(node))
+
+
+@functools.cache
+def kind_keeps_for_once(kind: type) -> bool:
+    is_operators = kind.__module__ == "builtins" and re.fullmatch(r"\w+Backward\d+", kind.__name__) is not None
+    return not is_operators or any(name.startswith("_raw_saved_") for name in dir(kind))
 
 
 def is_dense(tensor: Tensor) -> bool:

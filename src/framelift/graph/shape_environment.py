@@ -27,6 +27,8 @@ class Environment(ShapeEnv):
         """Dimension of the tensor that symbols are made for -> the sizes that it had before."""
         self.with_history: dict[Any, dict[Any, Any]] = {}
         """The same for history -> size -> the symbol, as in `val_to_var`."""
+        self.operands: dict[Any, tuple[Any, ...]] = {}
+        """Symbol of a number that is computed from others -> those."""
 
     def create_symbol(self, val: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
         """Sizes that happen to be the same are one symbol only if they were the same before. A stride that

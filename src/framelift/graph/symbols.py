@@ -218,9 +218,11 @@ class Symbols:
 
     def derive(self, text: str, operands: tuple[Any, ...], is_finite: bool = False) -> None:
         """The latest input is computed from others: guards on it are guards on these."""
-        self.derived[len(self.inputs) - 1] = text, operands
+        latest = len(self.inputs) - 1
+        self.derived[latest] = text, operands
+        self.env.operands[self.inputs[latest].symbol.node.expr] = operands
         if is_finite:
-            self.finite.add(len(self.inputs) - 1)
+            self.finite.add(latest)
 
     def of(self, symbol: Any) -> Any:
         """The number that a symbol stands for."""
@@ -280,7 +282,7 @@ class Symbols:
         environment, which can be pickled, and in which it may ask for the floats that come as tensors."""
         env: Any = self.env
         self.places = env.places
-        del env.places, env.where, env.histories, env.with_history
+        del env.places, env.where, env.histories, env.with_history, env.operands
         env.__class__ = symbolic_shapes.ShapeEnv
         if self.asks_data or self.has_floats:
             env.settings = dataclasses.replace(env.settings, allow_scalar_outputs=True)
@@ -529,9 +531,11 @@ def settled(value: Any) -> Any:
 
 
 def settle_symbols(node: Any) -> None:
-    """Whatever an expression is made of has the value that it has now."""
+    """Whatever an expression is made of has the value that it has now, and what that is computed from."""
     env = node.shape_env
     for symbol in node.expr.free_symbols:
+        for operand in getattr(env, "operands", {}).get(symbol, ()):
+            settled(operand)
         if symbol.is_integer:
             int(env.create_symintnode(symbol, hint=None))
         else:

@@ -15,6 +15,7 @@
 #include "torch_state.h"
 #include "values.h"
 
+#include <algorithm>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -75,6 +76,24 @@ PyObject* with_history(PyObject*, PyObject* tensor) {
     torch::autograd::set_history(variable, make_node<Node>());
   }
   return Py_NewRef(tensor);
+  END_HANDLE_TH_ERRORS
+}
+
+// The first argument's, which leads on to the others: no gradient of theirs is complete without it.
+PyObject* spent_history(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  HANDLE_TH_ERRORS
+  if (count == 0 || !std::all_of(args, args + count, is_tensor)) {
+    return PyErr_Format(PyExc_TypeError, "spent_history(tensor, *behind): expected tensors");
+  }
+  auto node = make_node<SpentBackward>();
+  for (Py_ssize_t i = 1; i < count; ++i) {
+    const torch::autograd::Variable& behind = THPVariable_Unpack(args[i]);
+    if (behind.requires_grad()) {
+      node->add_next_edge(torch::autograd::impl::gradient_edge(behind));
+    }
+  }
+  torch::autograd::set_history(THPVariable_Unpack(args[0]), std::move(node));
+  return Py_NewRef(args[0]);
   END_HANDLE_TH_ERRORS
 }
 
@@ -278,8 +297,9 @@ PyMethodDef module_methods[] = {
      "as_view(base, tensor, creation, /)\n--\n\nMakes a tensor a view of another to autograd."},
     {"fake_history", with_history<CapturedBackward>, METH_O,
      "Makes a tensor look like the result of a differentiable operation."},
-    {"spent_history", with_history<SpentBackward>, METH_O,
-     "Makes a tensor look like one whose gradients have been computed already."},
+    {"spent_history", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(spent_history)), METH_FASTCALL,
+     "spent_history(tensor, *behind): makes it look like one that is derived from others, and whose gradients have\n"
+     "been computed already."},
     {"lost_history", with_history<LostBackward>, METH_O,
      "Makes a tensor look like one whose gradients go nowhere."},
     {"has_hooks", get_has_hooks, METH_O, "Whether anything is called when a gradient for a tensor is found."},

@@ -232,8 +232,9 @@ def write(
             if type(output) is FakeTensor and output.is_inference():
                 body.append(f"{target} = {r.constant(asking_nobody)}({r.constant(as_inference)}, {target})")
             if id(output) in recorder.histories.ended:
-                ended = r.constant(recorder.histories.ended[id(output)])
-                body.append(f"{target} = {r.constant(asking_nobody)}({ended}, {target})")
+                ended, behind = recorder.histories.ended[id(output)]
+                arguments = ", ".join([r.constant(ended), target, *map(r.tensor, behind)])
+                body.append(f"{target} = {r.constant(asking_nobody)}({arguments})")
             elif id(output) in recorder.histories.retained:
                 body.append(f"{r.constant(asking_nobody)}({target}.retain_grad)")
     elif recorder.modes.kept < len(recorder.modes.before):

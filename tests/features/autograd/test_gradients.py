@@ -412,6 +412,37 @@ def test_going_back_twice_is_an_error_as_ever():
         loss.backward()
 
 
+CHAINED = {
+    "keeps_nothing": lambda value, w: value + w,
+    "keeps_a_result": lambda value, w: torch.tanh(value + w),
+    "keeps_its_operands": lambda value, w: value * w,
+    "keeps_one_of_two": lambda value, w: (value * 2).view(-1) - w.exp(),
+    "keeps_a_mask": lambda value, w: torch.where(w > 0, value, w),
+    "written_to": lambda value, w: (value + w).add_(w),
+}
+
+
+@pytest.mark.parametrize("step", CHAINED.values(), ids=CHAINED)
+def test_a_chain_whose_gradients_were_computed_goes_on_as_eagerly(step):
+    """What lets go of nothing works again. What does not says so, before any gradient is complete."""
+
+    def f(state):
+        state["value"] = step(state["value"], state["w"])
+        state["value"].sum().backward()
+
+    def outcomes(fn):
+        state = {"value": torch.ones(3), "w": torch.tensor([1.0, -1.0, 0.5], requires_grad=True)}
+        for _ in range(3):
+            try:
+                fn(state)
+                yield None
+            except RuntimeError as error:
+                yield str(error)
+            yield state["w"].grad.tolist(), state["value"].tolist()
+
+    assert list(outcomes(capture(f, fullgraph=False))) == list(outcomes(f))
+
+
 @pytest.mark.parametrize("inputs", [None, []])
 def test_going_back_to_no_leaf_is_autograds_error(inputs):
     def fn(x):
