@@ -104,8 +104,8 @@ def register_forward(forward: Any) -> None:
 
 
 def replace_forward(module: torch.fx.GraphModule, forward: Any) -> None:
-    """What a class had is kept until that knows of it no more. CPython lets go of it first and clears the class's
-    cache of lookups afterwards: while its finaliser runs, another thread would find what is dying."""
+    """What a class had is kept until that knows of it no more. CPython lets go of it first and clears the
+    class's cache of lookups afterwards: while its finaliser runs, another thread would find what is dying."""
     cls: Any = type(module)
     replaced = vars(cls).get("forward")
     cls.forward = forward

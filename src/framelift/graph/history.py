@@ -444,7 +444,9 @@ def keeps_for_once(node: Any) -> bool:
 
 @functools.cache
 def kind_keeps_for_once(kind: type) -> bool:
-    is_operators = kind.__module__ == "builtins" and re.fullmatch(r"\w+Backward\d+", kind.__name__) is not None
+    is_operators = (
+        kind.__module__ == "builtins" and re.fullmatch(r"\w+Backward\d+", kind.__name__) is not None
+    )
     return not is_operators or any(name.startswith("_raw_saved_") for name in dir(kind))
 
 
