@@ -439,11 +439,12 @@ def is_differentiated(value: Any) -> bool:
 
 def keeps_for_once(node: Any) -> bool:
     """Whether one of autograd's nodes lets go of what it needs when gradients have been computed."""
-    return not hasattr(node, "variable") and kind_keeps_for_once(type(node))
+    kind: Any = type(node)
+    return not hasattr(node, "variable") and kind_keeps_for_once(kind)
 
 
 @functools.cache
-def kind_keeps_for_once(kind: type) -> bool:
+def kind_keeps_for_once(kind: Any) -> bool:
     is_operators = (
         kind.__module__ == "builtins" and re.fullmatch(r"\w+Backward\d+", kind.__name__) is not None
     )
