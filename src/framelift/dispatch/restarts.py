@@ -12,6 +12,8 @@ A run is repeated when
   made for real (`TracedFrame.preparation`), as the first thing that the program would change;
 - the graph asserts what the program checks, and can't be undone where that fails. The next run ends where
   the program checks data;
+- it ends where an operator draws random numbers behind a seed that the program has set after others drew: the
+  next run ends in front of that, so that all are drawn by graphs;
 - it ends where the program needs a definite value of a number of NumPy's that was taken for one that varies;
 - it ends where the program needs to know something of an integer in a tensor that comes in (`t.item()`). The
   next run reads that integer like one that is passed: it is a symbol with guards;
@@ -84,6 +86,8 @@ class Restart(NamedTuple):
     """Whether integers in tensors that come in are read, with guards; None: as before."""
     replays: bool = True
     """Whether calls of modules may be replayed."""
+    seeds_late: bool = True
+    """Whether torch's generator may be set after operators drew from it."""
     preparation: Callable[[], Any] | None = None
     """What is done before it."""
     problem: Break | None = None
@@ -112,6 +116,8 @@ class CaptureRuns:
     """Whether operators on tensors of layouts and types that not all backends take break."""
     replays: bool = field(default=True, init=False)
     """Whether calls of modules may be replayed."""
+    seeds_late: bool = field(default=True, init=False)
+    """Whether torch's generator may be set after operators drew from it."""
     reads_integers: bool | None = field(default=None, init=False)
     """Whether integers in tensors that come in are read as other inputs are; None: not needed yet."""
     ran: float = field(default=0.0, init=False)
@@ -141,7 +147,7 @@ class CaptureRuns:
             reasons.append(found.reason.reason.name)
             end, catches, asserts = found.end, catches and found.catches, asserts and found.asserts
             from_data = from_data or found.from_data
-            self.replays = self.replays and found.replays
+            self.replays, self.seeds_late = self.replays and found.replays, self.seeds_late and found.seeds_late
             if found.reads_integers is not None:
                 self.reads_integers = found.reads_integers
             lost = time.perf_counter() - began
@@ -179,6 +185,8 @@ class CaptureRuns:
                     raise trace.ended_by
             if trace.world.raising_branches.are_lost and not self.whole:
                 return Restart(Break(ERROR_AFTER_EFFECT, "a check of data"), end, asserts=False)
+            if trace.ended_by is not None and trace.recorder.random_numbers.draws_after_seed:
+                return Restart(trace.ended_by, end, seeds_late=False)
             earlier = trace.earlier_end()
             if earlier is not None:
                 return Restart(earlier.reason, earlier)
@@ -210,6 +218,7 @@ class CaptureRuns:
         dynamism = Dynamism() if self.reads_integers and self.dynamism is None else self.dynamism
         trace = Trace(self.fn, self.arguments, switches, end, dynamism, catches, self.keeps_lines)
         builder = trace.recorder.builder
+        trace.recorder.random_numbers.may_set_late = self.seeds_late
         builder.only_ordinary = self.only_ordinary
         for observer in extensions.observers:
             trace.machine.look = observer.follow_trace() or trace.machine.look

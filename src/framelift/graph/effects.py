@@ -181,6 +181,9 @@ class RandomNumbers:
         self.builder = builder
         self.generator_set = False
         """Whether the program has set the generator after operators drew from it: then no other may."""
+        self.may_set_late = True
+        self.draws_after_seed = False
+        """Whether one was about to all the same."""
 
     @property
     def drawn(self) -> bool:
@@ -192,6 +195,7 @@ class RandomNumbers:
         if torch._C._are_functorch_transforms_active():
             raise Break(breaks.RANDOM, f"{describe(func)}, within a transform of torch.func around the call")
         if self.generator_set:
+            self.draws_after_seed = True
             raise Break(breaks.RANDOM, f"{describe(func)}, after seeding between operators that draw")
         self.builder.body.draws = True
         if is_custom(func):
@@ -199,6 +203,8 @@ class RandomNumbers:
 
     def set_generator(self) -> bool:
         """The program sets the generator. Gives whether operators have drawn before: then none may after."""
+        if self.drawn and not self.may_set_late:
+            raise Break(breaks.RANDOM, "seeding between operators that draw")
         self.generator_set = self.generator_set or self.drawn
         return self.generator_set
 

@@ -698,3 +698,39 @@ def test_a_mode_of_the_programs_does_not_see_how_numbers_are_given_to_the_graph(
         calls: list[str] = []
         found.append([*(run(torch.ones(2), calls).tolist() for _ in range(3)), calls])
     assert found[0] == found[1]
+
+
+def draws_in_its_own_way(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+    """As Inductor does: the numbers are not eager's, and the same for the same state of the generator."""
+
+    def run(*args: Any) -> Any:
+        torch.rand(7)
+        return graph(*args)
+
+    return run
+
+
+def same_seed(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(1)
+    a = torch.rand(2)
+    torch.manual_seed(1)
+    b = torch.rand(2)
+    torch.manual_seed(1)
+    return a, b, torch.rand(2) + x * 0
+
+
+def same_state(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    state = torch.get_rng_state()
+    a = torch.rand(2)
+    torch.set_rng_state(state)
+    b = torch.nn.functional.dropout(x) * 0 + 1
+    torch.set_rng_state(state)
+    return a, torch.rand(2) * b
+
+
+@pytest.mark.parametrize("program", [same_seed, same_state])
+def test_what_is_drawn_again_from_the_same_state_is_the_same_to_every_backend(program: Any) -> None:
+    compiled = framelift.compile(program, backend=draws_in_its_own_way)
+    for _ in range(2):
+        first, *others = compiled(torch.ones(2))
+        assert all(torch.equal(first, other) for other in others)
