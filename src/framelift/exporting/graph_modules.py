@@ -21,6 +21,7 @@ from framelift.core.errors import Unsupported
 from framelift.exporting.capture import CapturedProgram, ProgramInput, Result
 from framelift.exporting.signatures import Call
 from framelift.exporting.size_checks import check_sizes, needed
+from framelift.exporting.written_rows import count_from_start
 from framelift.graph.builder import is_converted
 from framelift.graph.op_memory import storage
 from framelift.graph.origins import describe_nodes
@@ -103,6 +104,8 @@ class ModuleMaker:
             elif made.target is getattr and made.args[1] == "data":
                 # of which torch's tracers make a tensor of their own
                 made.op, made.target, made.args = "call_method", "detach", made.args[:1]
+            else:
+                count_from_start(made, program.memory_written)
         given: Any = program.graph.output_node().args[0]
         outputs = [new[node] if isinstance(node, torch.fx.Node) else node for node in given]
         results = self.assign(outputs, [self.result(result, outputs) for result in program.results])
