@@ -76,6 +76,8 @@ class ModuleMaker:
         self.graph = torch.fx.Graph()
         self.state = State(call.root)
         self.constant_names: dict[int, str] | None = None
+        self.taken: set[str] | None = None
+        """First parts of the names that are given, when one was asked for."""
         self.constants: dict[str, Any] = {}
         self.attributes: dict[str, torch.fx.Node] = {}
         self.leaves: list[torch.fx.Node] = []
@@ -156,11 +158,22 @@ class ModuleMaker:
         if known is not None:
             return known
         base = re.sub(r"\W+", "_", str(each.source).removeprefix("target.")).strip("_") or "constant"
+        name = self.constant_names[id(each.value)] = self.free_name(base)
+        return name
+
+    def free_name(self, base: str) -> str:
+        """A name for a constant, that nothing in the module has."""
+        if self.taken is None:
+            root = self.state.root
+            paths = [*self.state.held, *self.state.constants().values()]
+            self.taken = {path.partition(".")[0] for path in paths} | set(
+                () if root is None else root._modules
+            )
         name, n = base, 0
-        while name in self.constants or name in self.state.held:
+        while name in self.taken or hasattr(torch.nn.Module, name) or name == "training":
             n += 1
             name = f"{base}_{n}"
-        self.constant_names[id(each.value)] = name
+        self.taken.add(name)
         return name
 
     def attribute(self, name: str, value: Any, is_written: bool = False) -> torch.fx.Node:
@@ -228,7 +241,7 @@ class ModuleMaker:
         if name is None:
             name = next((name for name, held in self.constants.items() if held is value), None)
         if name is None:
-            name = f"constant_{len(self.constants)}"
+            name = self.free_name(f"constant_{len(self.constants)}")
         return self.attribute(name, value)
 
     def assign(self, outputs: list[Any], results: list[Any]) -> list[Any]:
