@@ -490,3 +490,18 @@ def test_what_quantisation_pretends_is_captured(program: Any) -> None:
 def test_numbers_that_python_draws_are_named() -> None:
     with pytest.raises(Unsupported, match=r"draws in each call: Random\.random"):
         framelift.export(Program(lambda self, x: x * random.random()), (FOUR,))
+
+
+def test_constants_have_names_that_nothing_in_the_module_has() -> None:
+    c, layer, training, forward = torch.randn(3), torch.randn(3), torch.randn(3), torch.randn(3)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.c = torch.randn(3)
+            self.layer = nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.layer(x + c) + layer * self.c + training / forward, self.c, c
+
+    check_export(Model(), (torch.randn(3),))

@@ -276,11 +276,22 @@ NOBODY_LOOKS = {
     "before it is changed": changed_after_it_was_told,
     "with a gradient": lambda x: f"{(x.clone().requires_grad_() * 2).sum()}",
     "is true": lambda x: x + 1 if f"{x}" else x - 1,
+    "with so many digits": lambda x: (
+        f"{x.sum():.2f} {x.mean():>12.3e} {(x > 0).any():d} {x.long().sum():+05d}"
+    ),
+    "with digits by a template": lambda x: [
+        "%.3f of %6.1f" % (x.sum(), x.mean()),  # noqa: UP031
+        "{:.2f} {n:>8.1f}".format(x.sum(), n=x.mean()),  # noqa: UP032
+        "%d %s" % (x.long().sum(), x.sum()),  # noqa: UP031
+    ],
+    "a loss": lambda x: (f"loss {(x.clone().requires_grad_() * 2).sum():.4f}", x + 1),
 }
 SOMEBODY_LOOKS = {
     "its length": lambda x: (x + 1, len(f"{x}")),
     "of what has gradients": lambda x: f"{x.clone().requires_grad_()}",
-    "with so many digits": lambda x: f"{x.sum():.2f}",
+    "as a letter": lambda x: f"{x.long().sum() + 60:c}",
+    "of a parameter": lambda x: f"{torch.nn.Parameter(x.sum())}",
+    "digits of what has dimensions": lambda x: "%.2f" % x[:1],  # noqa: UP031
     "as a key": lambda x: {f"{x}": x + 1},
     "compared": lambda x: f"{x}" == "tensor([0., 1., 2.])",
 }
@@ -305,3 +316,26 @@ def test_a_message_with_a_tensor_keeps_no_program_from_being_exported() -> None:
     exported = framelift.export(program, (torch.ones(3),))
     assert torch.ops.aten.clone.default not in [node.target for node in exported.graph.nodes]
     alike(program(torch.zeros(3)), exported.module()(torch.zeros(3)))
+
+
+def test_printed_numbers_are_left_out_of_artifacts_if_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    def program(x):
+        print(f"loss {x.sum():.4f}")
+        return x + 1
+
+    with pytest.raises(framelift.exc.Unsupported, match="print"):
+        framelift.export(program, (torch.ones(3),))
+    exported = framelift.export(program, (torch.ones(3),), strict=False)
+    alike(exported.module()(torch.zeros(3)), torch.ones(3))
+    assert capsys.readouterr().out == ""
+
+
+def test_formats_that_a_tensor_does_not_take_raise_what_eager_raises() -> None:
+    def program(x):
+        return x + 1, f"{x:.2f}"
+
+    with pytest.raises(TypeError) as expected:
+        program(torch.ones(3))
+    with pytest.raises(TypeError) as found:
+        framelift.compile(program, backend="eager")(torch.ones(3))
+    assert str(found.value) == str(expected.value)

@@ -76,6 +76,8 @@ class CapturedProgram:
     inputs: list[ProgramInput]
     written: set[torch.fx.Node]
     """The inputs that the graph writes to."""
+    memory_written: frozenset[int]
+    """The memory that it writes to, as `storage` names it."""
     results: list[Result]
     out_spec: Any
     assignments: list[Assignment]
@@ -216,6 +218,7 @@ def finish(call: Call, trace: Trace, switches: TorchState) -> CapturedProgram:
         modules=dict(builder.body.modules),
         inputs=inputs,
         written={inputs[n].node for n in recorder.mutations.written_inputs()},
+        memory_written=frozenset(recorder.mutations.first_written),
         results=results,
         out_spec=definite(spec, world),
         assignments=assigned,

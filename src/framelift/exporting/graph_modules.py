@@ -21,6 +21,7 @@ from framelift.core.errors import Unsupported
 from framelift.exporting.capture import CapturedProgram, ProgramInput, Result
 from framelift.exporting.signatures import Call
 from framelift.exporting.size_checks import check_sizes, needed
+from framelift.exporting.written_rows import count_from_start
 from framelift.graph.builder import is_converted
 from framelift.graph.op_memory import storage
 from framelift.graph.origins import describe_nodes
@@ -75,6 +76,8 @@ class ModuleMaker:
         self.graph = torch.fx.Graph()
         self.state = State(call.root)
         self.constant_names: dict[int, str] | None = None
+        self.taken: set[str] | None = None
+        """First parts of the names that are given, when one was asked for."""
         self.constants: dict[str, Any] = {}
         self.attributes: dict[str, torch.fx.Node] = {}
         self.leaves: list[torch.fx.Node] = []
@@ -103,6 +106,8 @@ class ModuleMaker:
             elif made.target is getattr and made.args[1] == "data":
                 # of which torch's tracers make a tensor of their own
                 made.op, made.target, made.args = "call_method", "detach", made.args[:1]
+            else:
+                count_from_start(made, program.memory_written)
         given: Any = program.graph.output_node().args[0]
         outputs = [new[node] if isinstance(node, torch.fx.Node) else node for node in given]
         results = self.assign(outputs, [self.result(result, outputs) for result in program.results])
@@ -153,11 +158,22 @@ class ModuleMaker:
         if known is not None:
             return known
         base = re.sub(r"\W+", "_", str(each.source).removeprefix("target.")).strip("_") or "constant"
+        name = self.constant_names[id(each.value)] = self.free_name(base)
+        return name
+
+    def free_name(self, base: str) -> str:
+        """A name for a constant, that nothing in the module has."""
+        if self.taken is None:
+            root = self.state.root
+            paths = [*self.state.held, *self.state.constants().values()]
+            self.taken = {path.partition(".")[0] for path in paths} | set(
+                () if root is None else root._modules
+            )
         name, n = base, 0
-        while name in self.constants or name in self.state.held:
+        while name in self.taken or hasattr(torch.nn.Module, name) or name == "training":
             n += 1
             name = f"{base}_{n}"
-        self.constant_names[id(each.value)] = name
+        self.taken.add(name)
         return name
 
     def attribute(self, name: str, value: Any, is_written: bool = False) -> torch.fx.Node:
@@ -225,7 +241,7 @@ class ModuleMaker:
         if name is None:
             name = next((name for name, held in self.constants.items() if held is value), None)
         if name is None:
-            name = f"constant_{len(self.constants)}"
+            name = self.free_name(f"constant_{len(self.constants)}")
         return self.attribute(name, value)
 
     def assign(self, outputs: list[Any], results: list[Any]) -> list[Any]:

@@ -45,6 +45,14 @@ def index_with_symbols(call: Call, func: Any, args: tuple[Any, ...]) -> Any:
             tensor = call(torch.unsqueeze, (tensor, dimension), {})
             rest.append(slice(None))
             dimension += 1
+        elif type(item) is bool:  # looks up all or nothing of a dimension of one element, as in torch
+            tensor = call(torch.unsqueeze, (tensor, dimension), {})
+            rest.append(call(torch.tensor, ([0] if item else [],), {"dtype": torch.int64}))
+            dimension += 1
+        elif asks and slices_by_symbol(item):  # a call gives no more than one size that only the data decides
+            tensor = call(operator.getitem, (tensor, (slice(None),) * dimension + (item,)), {})
+            rest.append(slice(None))
+            dimension += 1
         else:
             rest.append(item)
             dimension += left_out if item is Ellipsis else count
@@ -63,7 +71,7 @@ def as_index(call: Call, item: Any, asks: bool) -> Any:
         return slice(*[as_index(call, bound, asks) for bound in (item.start, item.stop, item.step)])
     if asks and asks_tensor(item):
         return call(torch.Tensor.item, (item,), {})
-    return call(torch.tensor, (item,), {}) if lists_symbols(item) else item
+    return call(torch.tensor, (item,), {}) if lists_symbols(item) or lists_numbers(item) else item
 
 
 def asks_tensor(item: Any) -> bool:
@@ -80,9 +88,17 @@ def lists_symbols(item: Any) -> bool:
     )
 
 
+def lists_numbers(item: Any) -> bool:
+    return type(item) is list and set(map(type, item)) in ({int}, {bool})
+
+
+def slices_by_symbol(item: Any) -> bool:
+    return type(item) is slice and torch.SymInt in map(type, (item.start, item.stop, item.step))
+
+
 def dimensions_taken(item: Any) -> int:
     """How many dimensions of a tensor an item of an index is about; -1 if it may be of another kind."""
-    if item is None or item is Ellipsis:
+    if item is None or item is Ellipsis or type(item) is bool:
         return 0
     if type(item) in (int, slice, torch.SymInt):
         return 1

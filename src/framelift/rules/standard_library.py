@@ -395,11 +395,20 @@ FORMATTER = string.Formatter()
 VFORMAT: Any = string.Formatter.vformat
 
 
+def reads_attributes(template: str) -> bool:
+    """Whether a field of a template may read an attribute; the point of `{:.2f}` is none of these."""
+    try:
+        fields = list(FORMATTER.parse(template))
+    except ValueError:
+        return False
+    return any("." in (field or "") or "{" in (spec or "") for _, field, spec, _ in fields)
+
+
 @serve(str.format, formats=True)
 def serve_format(f: TraceFrame, template: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A field such as `{0.name}` reads an attribute, which C would do without the trace's knowing."""
     text = opened(template)
-    if type(text) is str and "." in text:
+    if type(text) is str and "." in text and reads_attributes(text):
         return interpreted(f, VFORMAT, [FORMATTER, text, args, kwargs], None)
     late = f.world.late_texts.call(str.format, [text, *args], kwargs) if "[" not in str(text) else MISSING
     return f.world.calls.native(f, str.format, [template, *args], kwargs) if late is MISSING else late

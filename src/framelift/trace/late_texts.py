@@ -36,12 +36,44 @@ class TextOfTensor(str):
     """Stands for what a tensor is as a text."""
 
     def __format__(self, spec: str) -> str:
-        if spec:  # which not all tensors take
+        if spec:  # which only numbers take
             raise TypeError(spec)
         return str(self)
 
 
-IN_PLACE_OF_TENSORS = TextOfTensor("tensor(...)")
+class TextOfNumber(TextOfTensor):
+    """Stands for what a tensor without dimensions is as a text, which takes the formats of its number. Any
+    number does, but where the format decides which ones are taken."""
+
+    number: int | float | complex
+
+    def __format__(self, spec: str) -> str:
+        if spec.endswith("c"):
+            raise TypeError(spec)
+        return format(self.number, spec)
+
+    def __float__(self) -> float:
+        if isinstance(self.number, complex):
+            raise TypeError
+        return float(self.number)
+
+    def __int__(self) -> int:
+        if not isinstance(self.number, int):
+            raise TypeError
+        return self.number
+
+
+IN_PLACE_OF_TENSORS = "tensor(...)"
+
+
+def text_of(fake: FakeTensor) -> TextOfTensor:
+    """What stands for the text of a tensor."""
+    if fake.dim() or fake.is_meta:
+        return TextOfTensor(IN_PLACE_OF_TENSORS)
+    text = TextOfNumber(IN_PLACE_OF_TENSORS)
+    kind = complex if fake.is_complex() else float if fake.is_floating_point() else int
+    text.number = kind(1) if fake.dtype is not torch.bool else True
+    return text
 
 
 class LateText(NamedTuple):
@@ -147,6 +179,8 @@ class LateTexts(Part):
             return True
         if recorder.subclasses.are_there or recorder.modes.active or recorder.wrappers.behind:
             return False
+        if isinstance(operand, torch.nn.Parameter):  # which says that it is one
+            return False
         with torch._C.DisableTorchFunction():
             shows_number = fn is format and operand.dim() == 0
             return operand.layout is torch.strided and (shows_number or not operand.requires_grad)
@@ -179,7 +213,7 @@ def now(operand: Any) -> Any:
     if cls is Pending:
         return operand.value
     if cls is FakeTensor:
-        return IN_PLACE_OF_TENSORS
+        return text_of(operand)
     if cls in SYMBOLIC:
         return PYTHON_TYPES[cls](1) if operand.node.hint is None else operand.node.hint
     return cls(map(now, operand)) if cls in (tuple, torch.Size) else operand
