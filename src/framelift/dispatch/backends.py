@@ -54,7 +54,7 @@ from framelift.dispatch.forward_checks import checking_forward_only
 from framelift.dispatch.fused_optimizers import name_fused_steps
 from framelift.dispatch.inductor_parts import InductorParts, compiling_afresh, wanted
 from framelift.dispatch.subgraph_results import calls_subgraphs, separate_results
-from framelift.dispatch.vector_probes import keep_probes
+from framelift.dispatch.vector_probes import keep_probes, probe_ahead
 from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.deferred import importing_for_torch
 from framelift.graph.fakes import PLAIN_CLASSES
@@ -521,6 +521,8 @@ def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callab
     from framelift.dispatch.factors import with_factors_written_out
 
     keep_probes()
+    if all(value.device.type == "cpu" for value in inputs if isinstance(value, torch.Tensor)):
+        probe_ahead()
     observing = observed(compile_fx_inner)
     static, parts = parameters_of(inputs), InductorParts(len(inputs))
 

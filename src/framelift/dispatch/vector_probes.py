@@ -9,11 +9,16 @@ been the cause.
 This is the one place that replaces something of Inductor's: `VecISA.check_build`, which tries one program.
 Its options know "all of them work" (`cpp.vec_isa_ok`), which is not what was found out. Where another torch
 has no such method, it does what it does.
+
+What has to be tried is tried by threads, all at once, while the graph is on its way through AOTAutograd and
+Inductor: they only wait for compilers. Inductor then waits for them, and tries itself what failed there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import contextvars
+import copy
 import functools
 import hashlib
 import itertools
@@ -21,7 +26,10 @@ import logging
 import os
 import platform
 import shutil
+import threading
+import types
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +51,13 @@ VARIABLES = (
 """What compilers and loaders look for in the environment."""
 
 
+trying: dict[Path, Future[bool]] = {}
+"""Programs that a thread is at, by where it is kept that they work; so nobody else tries them meanwhile."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=trying.clear)  # whose threads are the parent's
+
+
 @functools.cache
 def keep_probes() -> None:
     """From now on, what was found out on this machine is not found out again."""
@@ -59,14 +74,102 @@ def once(check_build: Callable[[Any, str], bool]) -> Callable[[Any, str], bool]:
     @functools.wraps(check_build)
     def check_once(isa: Any, code: str) -> bool:
         kept = file_of(isa, code) if config.cache else None
-        if kept is not None and is_known_to_work(kept):
+        if kept is None:
+            return bool(check_build(isa, code))
+        own = Future[bool]()
+        others = trying.setdefault(kept, own)
+        if others is not own and others.result():
             return True
-        works = bool(check_build(isa, code))
-        if works and kept is not None:
-            keep(kept)
+        try:
+            works = is_known_to_work(kept)
+            if not works and (works := bool(check_build(isa, code))):
+                keep(kept)
+            own.set_result(works)
+        finally:
+            if others is own:
+                trying.pop(kept, None)
+            if not own.done():  # interrupted
+                own.set_result(False)
         return works
 
     return check_once
+
+
+@functools.cache
+def probe_ahead() -> None:
+    """Starts what Inductor will do one after the other, if there are processors for it. All modules that are
+    needed are there: threads that import modules which import each other may get half of them."""
+    from torch._inductor import codecache, cpp_builder, cpu_vec_isa  # noqa: F401
+    from torch.utils import _filelock  # noqa: F401
+
+    keep_probes()
+    if not config.cache or processors() < 2:
+        return
+    try:
+        flags = cpu_vec_isa.x86_isa_checker()
+        usable = [
+            isa
+            for isa in cpu_vec_isa.supported_vec_isa_list
+            if all(flag in flags for flag in str(isa).split())
+        ]
+        unknown = [isa for isa in usable if not is_probed(isa)]
+        if usable and not any(Path(codecache._HEADER_DIR).rglob("*.gch")):
+            start(make_header, usable[0])
+    except Exception as error:  # of a torch that has other names
+        log.debug("nothing is found out ahead: %s", error)
+        return
+    for isa in unknown:
+        start(try_ahead, isa)
+
+
+def processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def is_probed(isa: Any) -> bool:
+    kept = file_of(isa, isa._avx_code)
+    return kept is None or is_known_to_work(kept)
+
+
+def start(function: Callable[[Any], object], isa: Any) -> None:
+    """In a thread that the end of the program waits for: what a compiler has written half is of no use to others."""
+
+    def run() -> None:
+        try:
+            context.run(function, isa)
+        except Exception as error:  # Inductor meets it too
+            log.debug("%s of %s failed: %s", function.__name__, isa, error)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=run, name="framelift probes").start()
+
+
+def try_ahead(isa: Any) -> None:
+    """Leaves behind which programs work."""
+    bool(another(isa))
+
+
+def make_header(isa: Any) -> None:
+    """Compiles the header that kernels include, which takes longest, for these instructions: Inductor uses the
+    first that work. If these don't, it makes another. The code is Inductor's own, which does that before it
+    compiles a kernel when it is told to."""
+    from torch._inductor.codecache import CppPythonBindingsCodeCache as Kernels
+
+    presumed = another(isa, _VecISA__bool__impl=lambda isa, is_set: True)
+    bool(presumed)  # has it look for what else there is
+    load = Kernels.load_async.__func__  # type: ignore[attr-defined]
+    instead = {**load.__globals__, "pick_vec_isa": lambda: presumed}
+    types.FunctionType(load.__code__, instead, load.__name__, load.__defaults__, load.__closure__)(Kernels, "")
+
+
+def another(isa: Any, **changed: Any) -> Any:
+    """The same instructions as another object, which Inductor does not take for its own: it remembers which of
+    them failed, and here that may be because the program was interrupted."""
+    cls = type(isa)
+    made = copy.copy(isa)
+    made.__class__ = type(cls.__name__, (cls,), {"__hash__": cls.__hash__, **changed})
+    return made
 
 
 def file_of(isa: Any, code: str) -> Path | None:
