@@ -1,7 +1,10 @@
 """Which vector instructions there are is found out once per machine."""
 
 import os
+import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -134,3 +137,127 @@ def test_inductor_asks_here(folder):
     assert cpu_vec_isa.VecISA.check_build.__wrapped__ is not None
     assert cpu_vec_isa.VecAVX2().check_build(CODE) is True
     assert [path.read_bytes() for path in folder.iterdir()] == [vector_probes.WORKS]
+
+
+# ---- tried ahead, in threads
+
+
+class Held(Tried):
+    """A program that takes until it is let go."""
+
+    def __init__(self, *results):
+        self.results, self.programs = list(results), []
+        self.began, self.go_on = threading.Event(), threading.Event()
+        self.check = vector_probes.once(self.run)
+
+    def run(self, isa, code):
+        self.programs.append(code)
+        self.began.set()
+        assert self.go_on.wait(60)
+        return self.results.pop(0)
+
+
+def asked_by_two(tried, isa):
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(tried.check, isa, CODE)
+        assert tried.began.wait(60)
+        second = pool.submit(tried.check, isa, CODE)
+        tried.go_on.set()
+        return first.result(60), second.result(60)
+
+
+def test_a_program_that_a_thread_is_at_is_waited_for(isa):
+    tried = Held(True)
+    assert asked_by_two(tried, isa) == (True, True)
+    assert tried.programs == [CODE]
+    assert not vector_probes.trying
+
+
+def test_what_failed_in_a_thread_is_tried_by_who_asks(isa):
+    tried = Held(False, True)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(tried.check, isa, CODE)
+        assert tried.began.wait(60)
+        (running,) = vector_probes.trying.values()
+        waits = threading.Event()
+        wait = running.result
+        running.result = lambda: (waits.set(), wait())[1]
+        second = pool.submit(tried.check, isa, CODE)
+        assert waits.wait(60)
+        tried.go_on.set()
+        assert first.result(60) is False
+        assert second.result(60) is True
+    assert tried.programs == [CODE, CODE]
+
+
+def test_an_interrupted_program_is_tried_again(isa):
+    def interrupt(isa, code):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        vector_probes.once(interrupt)(isa, CODE)
+    assert not vector_probes.trying
+    assert Tried().check(isa, CODE) is True
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_process_waits_for_no_thread_of_its_parent(isa):
+    tried = Held(True)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(tried.check, isa, CODE)
+        assert tried.began.wait(60)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if Tried().check(isa, CODE) is True else 1)
+        tried.go_on.set()
+        assert asked.result(60) is True
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_nothing_is_started_on_one_processor(monkeypatch):
+    monkeypatch.setattr(vector_probes, "processors", lambda: 1)
+    monkeypatch.setattr(vector_probes, "start", lambda *args: pytest.fail("started"))
+    vector_probes.probe_ahead.__wrapped__()
+
+
+def test_what_failed_ahead_is_not_remembered_by_inductor(monkeypatch):
+    never = type("Never", (cpu_vec_isa.VecAVX2,), {"__hash__": cpu_vec_isa.VecAVX2.__hash__})()
+    monkeypatch.setattr(cpu_vec_isa.VecISA, "check_build", Tried(works=False).check)
+    vector_probes.try_ahead(never)
+    monkeypatch.setattr(cpu_vec_isa.VecISA, "check_build", Tried(works=True).check)
+    assert bool(never) is True
+
+
+FIRST = """
+import glob, os, threading, torch, framelift
+from torch._inductor import codecache
+
+threads, make = [], codecache._precompile_header
+codecache._precompile_header = lambda *args, **given: (
+    threads.append(threading.current_thread().name), make(*args, **given))[1]
+
+def fn(x):
+    return x.softmax(-1) + 1
+
+x = torch.randn(8, 64)
+assert torch.allclose(framelift.compile(fn)(x), fn(x))
+headers = glob.glob(codecache._HEADER_DIR + "/**/*.gch", recursive=True)
+print(len(headers), *sorted(threads), sep=", ")
+"""
+
+
+@pytest.mark.skipif(
+    vector_probes.processors() < 2 or not cpu_vec_isa.x86_isa_checker(), reason="nothing is made ahead here"
+)
+def test_the_header_made_ahead_is_the_one_that_kernels_include(tmp_path):
+    """Another one would be there as well if it were not."""
+    places = {"TMPDIR": "tmp", "TORCHINDUCTOR_CACHE_DIR": "inductor", "FRAMELIFT_CACHE_DIR": "framelift"}
+    for name in places.values():
+        (tmp_path / name).mkdir(mode=0o700)
+    environment = {**os.environ, "FRAMELIFT_CACHE": "1", "FRAMELIFT_PREPARE": "0"}
+    environment |= {variable: str(tmp_path / name) for variable, name in places.items()}
+    command = [sys.executable, "-c", FIRST]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "1, MainThread, framelift probes\n"

@@ -11,7 +11,8 @@ Its options know "all of them work" (`cpp.vec_isa_ok`), which is not what was fo
 has no such method, it does what it does.
 
 What has to be tried is tried by threads, all at once, while the graph is on its way through AOTAutograd and
-Inductor: they only wait for compilers. Inductor then waits for them, and tries itself what failed there.
+Inductor, and so is the header made that all kernels include: these threads only wait for compilers. Inductor
+then waits for them, and tries itself what failed there.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def is_probed(isa: Any) -> bool:
 
 
 def start(function: Callable[[Any], object], isa: Any) -> None:
-    """In a thread that the end of the program waits for: what a compiler has written half is of no use to others."""
+    """In a thread that the end of the program waits for: others would find what is half written."""
 
     def run() -> None:
         try:
@@ -151,21 +152,21 @@ def try_ahead(isa: Any) -> None:
 
 
 def make_header(isa: Any) -> None:
-    """Compiles the header that kernels include, which takes longest, for these instructions: Inductor uses the
-    first that work. If these don't, it makes another. The code is Inductor's own, which does that before it
-    compiles a kernel when it is told to."""
+    """Compiles the header that kernels include, which takes longest, for these instructions. Inductor uses
+    the first that work; if these don't, it makes another. The code is its own for what precedes a kernel."""
     from torch._inductor.codecache import CppPythonBindingsCodeCache as Kernels
 
     presumed = another(isa, _VecISA__bool__impl=lambda isa, is_set: True)
     bool(presumed)  # has it look for what else there is
     load = Kernels.load_async.__func__  # type: ignore[attr-defined]
     instead = {**load.__globals__, "pick_vec_isa": lambda: presumed}
-    types.FunctionType(load.__code__, instead, load.__name__, load.__defaults__, load.__closure__)(Kernels, "")
+    prepare = types.FunctionType(load.__code__, instead, load.__name__, load.__defaults__, load.__closure__)
+    prepare(Kernels, "")
 
 
 def another(isa: Any, **changed: Any) -> Any:
-    """The same instructions as another object, which Inductor does not take for its own: it remembers which of
-    them failed, and here that may be because the program was interrupted."""
+    """The same instructions as another object, which Inductor does not take for its own: it remembers which
+    failed, and here that may be because the program was interrupted."""
     cls = type(isa)
     made = copy.copy(isa)
     made.__class__ = type(cls.__name__, (cls,), {"__hash__": cls.__hash__, **changed})
