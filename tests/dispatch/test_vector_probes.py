@@ -1,5 +1,6 @@
 """Which vector instructions there are is found out once per machine."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+import torch._inductor.config
 from torch._inductor import cpu_vec_isa
 
 import framelift
@@ -227,6 +229,44 @@ def test_what_failed_ahead_is_not_remembered_by_inductor(monkeypatch):
     vector_probes.try_ahead(never)
     monkeypatch.setattr(cpu_vec_isa.VecISA, "check_build", Tried(works=True).check)
     assert bool(never) is True
+
+
+@pytest.mark.parametrize(
+    "failing", [(), ("avx512 avx512_vnni",), ("avx512",), ("avx512 avx512_vnni", "avx512")]
+)
+@pytest.mark.parametrize("simdlen", [None, 256, 512, 128])
+@pytest.mark.filterwarnings("ignore:ignoring invalid value for ATEN_CPU_CAPABILITY")
+@pytest.mark.parametrize("capability", [None, "avx2", "avx512", "default"])
+def test_the_instructions_are_those_that_inductor_picks_of_all(monkeypatch, failing, simdlen, capability):
+    class Instructions:
+        def __init__(self, name, width):
+            self.name, self.width = name, width
+
+        def __str__(self):
+            return self.name
+
+        def __bool__(self):
+            asked.append(self.name)
+            return self.name not in failing
+
+        def bit_width(self):
+            return self.width
+
+    asked = []
+    known = [Instructions(BEST, 512), Instructions("avx512", 512), Instructions("avx2", 256)]
+    every = inspect.unwrap(cpu_vec_isa.valid_vec_isa_list)
+    monkeypatch.setattr(cpu_vec_isa, "supported_vec_isa_list", known)
+    monkeypatch.setattr(cpu_vec_isa, "x86_isa_checker", lambda: ["avx512", "avx512_vnni", "avx2"])
+    if capability is not None:
+        monkeypatch.setenv("ATEN_CPU_CAPABILITY", capability)
+    with torch._inductor.config.patch({"cpp.simdlen": simdlen}):
+        monkeypatch.setattr(cpu_vec_isa, "valid_vec_isa_list", every)
+        expected = cpu_vec_isa.pick_vec_isa()
+        asked.clear()
+        monkeypatch.setattr(cpu_vec_isa, "valid_vec_isa_list", vector_probes.as_far_as_asked(every))
+        assert cpu_vec_isa.pick_vec_isa() is expected
+    if simdlen is None and capability is None:
+        assert len(asked) == known.index(expected) + 1
 
 
 FIRST = """

@@ -6,13 +6,14 @@ depends on nothing but the processor, the compiler and torch. A program that wor
 while these are the same; one that did not is tried each time, since a full disk or a time limit may have
 been the cause.
 
-This is the one place that replaces something of Inductor's: `VecISA.check_build`, which tries one program.
-Its options know "all of them work" (`cpp.vec_isa_ok`), which is not what was found out. Where another torch
-has no such method, it does what it does.
+This is the one place that replaces something of Inductor's: `VecISA.check_build`, which tries one program,
+and `valid_vec_isa_list`, which tries them all, though the first that work are used unless someone has said
+how wide vectors should be. Its options know "all of them work" (`cpp.vec_isa_ok`), which is not what was
+found out. Where another torch has no such function, it does what it does.
 
-What has to be tried is tried by threads, all at once, while the graph is on its way through AOTAutograd and
-Inductor, and so is the header made that all kernels include: these threads only wait for compilers. Inductor
-then waits for them, and tries itself what failed there.
+What has to be tried is tried by a thread while the graph is on its way through AOTAutograd and Inductor, and
+another makes the header that all kernels include: they only wait for compilers. Inductor then waits for them,
+and tries itself what failed there.
 """
 
 from __future__ import annotations
@@ -67,6 +68,36 @@ def keep_probes() -> None:
     isa: Any = cpu_vec_isa.VecISA
     if hasattr(isa, "check_build"):
         isa.check_build = once(isa.check_build)
+    if hasattr(cpu_vec_isa, "valid_vec_isa_list"):
+        cpu_vec_isa.valid_vec_isa_list = as_far_as_asked(cpu_vec_isa.valid_vec_isa_list)
+
+
+def as_far_as_asked(every: Callable[[], list[Any]]) -> Callable[[], list[Any]]:
+    """The instructions that work, or only the first of them where Inductor looks at no others."""
+    first = functools.cache(lambda: next(filter(None, usable_instructions()), None))
+
+    @functools.wraps(every)
+    def valid_vec_isa_list() -> list[Any]:
+        from torch._inductor import config as options
+
+        is_asked = options.cpp.simdlen is not None or os.environ.get("ATEN_CPU_CAPABILITY")
+        best = None if is_asked or options.cpp.vec_isa_ok is not None else first()
+        return every() if best is None else [best]
+
+    return valid_vec_isa_list
+
+
+def usable_instructions() -> list[Any]:
+    """Those that the processor has, in Inductor's order. None if that is not known here."""
+    from torch._inductor import cpu_vec_isa
+
+    try:
+        flags = cpu_vec_isa.x86_isa_checker()
+        known = cpu_vec_isa.supported_vec_isa_list
+    except Exception as error:  # of a torch that has other names
+        log.debug("all vector instructions are tried: %s", error)
+        return []
+    return [isa for isa in known if all(flag in flags for flag in str(isa).split())]
 
 
 def once(check_build: Callable[[Any, str], bool]) -> Callable[[Any, str], bool]:
@@ -107,20 +138,14 @@ def probe_ahead() -> None:
     if not config.cache or processors() < 2:
         return
     try:
-        flags = cpu_vec_isa.x86_isa_checker()
-        usable = [
-            isa
-            for isa in cpu_vec_isa.supported_vec_isa_list
-            if all(flag in flags for flag in str(isa).split())
-        ]
-        unknown = [isa for isa in usable if not is_probed(isa)]
-        if usable and not any(Path(codecache._HEADER_DIR).rglob("*.gch")):
-            start(make_header, usable[0])
+        best, *_ = usable_instructions()
+        is_known = is_probed(best)
+        if not any(Path(codecache._HEADER_DIR).rglob("*.gch")):
+            start(make_header, best)
+        if not is_known:
+            start(try_ahead, best)
     except Exception as error:  # of a torch that has other names
         log.debug("nothing is found out ahead: %s", error)
-        return
-    for isa in unknown:
-        start(try_ahead, isa)
 
 
 def processors() -> int:
