@@ -65,11 +65,11 @@ def keep_probes() -> None:
     """From now on, what was found out on this machine is not found out again."""
     from torch._inductor import cpu_vec_isa
 
-    isa: Any = cpu_vec_isa.VecISA
-    if hasattr(isa, "check_build"):
-        isa.check_build = once(isa.check_build)
-    if hasattr(cpu_vec_isa, "valid_vec_isa_list"):
-        cpu_vec_isa.valid_vec_isa_list = as_far_as_asked(cpu_vec_isa.valid_vec_isa_list)
+    module: Any = cpu_vec_isa
+    if hasattr(module.VecISA, "check_build"):
+        module.VecISA.check_build = once(module.VecISA.check_build)
+    if hasattr(module, "valid_vec_isa_list"):
+        module.valid_vec_isa_list = as_far_as_asked(module.valid_vec_isa_list)
 
 
 def as_far_as_asked(every: Callable[[], list[Any]]) -> Callable[[], list[Any]]:
