@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 import torch._inductor.config
-from torch._inductor import cpu_vec_isa
+from torch._inductor import codecache, cpu_vec_isa
 
 import framelift
 from framelift.dispatch import vector_probes
@@ -221,6 +221,19 @@ def test_nothing_is_started_on_one_processor(monkeypatch):
     monkeypatch.setattr(vector_probes, "processors", lambda: 1)
     monkeypatch.setattr(vector_probes, "start", lambda *args: pytest.fail("started"))
     vector_probes.probe_ahead.__wrapped__()
+
+
+def test_a_header_is_made_ahead_where_inductor_has_compiled_nothing(tmp_path, monkeypatch):
+    """Where it has, its results may be found on disk, and need no header."""
+    monkeypatch.setattr(codecache, "_HEADER_DIR", str(tmp_path / "headers"))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    assert vector_probes.needs_header()
+    (tmp_path / "inductor" / "fxgraph").mkdir(parents=True)
+    assert not vector_probes.needs_header()
+    (tmp_path / "inductor" / "fxgraph").rmdir()
+    (tmp_path / "headers" / "ab").mkdir(parents=True)
+    (tmp_path / "headers" / "ab" / "header.h.gch").touch()
+    assert not vector_probes.needs_header()
 
 
 def test_what_failed_ahead_is_not_remembered_by_inductor(monkeypatch):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import gc
 import logging
 import time
 import warnings
@@ -334,11 +335,32 @@ def on_fakes(backend: Backend) -> Backend:
         if context.given.mode is None:
             inputs = context.fakes_of(inputs)
         name_fused_steps(graph)
-        with flags_lock, lstm_in_parts(graph, inputs):
+        with flags_lock, lstm_in_parts(graph, inputs), collecting_seldom():
             return exposed(backend, graph, inputs, **options)
 
     vars(compile_on_fakes)[FOR_FAKES] = True
     return compile_on_fakes
+
+
+LEAST_GARBAGE = 50_000
+"""Objects between two collections while torch's compilers work; Python's default is 700."""
+
+
+@contextlib.contextmanager
+def collecting_seldom() -> Iterator[None]:
+    """Torch's compilers make many objects that stay, and each collection looks at more of them: a tenth of what
+    they take in Python. What else runs meanwhile is collected, too, only later."""
+    before = gc.get_threshold()
+    if not 0 < before[0] < LEAST_GARBAGE:  # the program has switched it off, or knows better
+        yield
+        return
+    during = (LEAST_GARBAGE, *before[1:])
+    try:
+        gc.set_threshold(*during)
+        yield
+    finally:
+        if gc.get_threshold() == during:
+            gc.set_threshold(*before)
 
 
 UNSUPPORTED = frozenset(

@@ -140,12 +140,21 @@ def probe_ahead() -> None:
     try:
         best, *_ = usable_instructions()
         is_known = is_probed(best)
-        if not any(Path(codecache._HEADER_DIR).rglob("*.gch")):
+        if needs_header():
             start(make_header, best)
         if not is_known:
             start(try_ahead, best)
     except Exception as error:  # of a torch that has other names
         log.debug("nothing is found out ahead: %s", error)
+
+
+def needs_header() -> bool:
+    """Whether Inductor has compiled nothing here yet: what it has compiled may be all that is asked for."""
+    from torch._inductor import codecache
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    has_header = any(Path(codecache._HEADER_DIR).rglob("*.gch"))
+    return not has_header and not os.path.exists(os.path.join(cache_dir(), "fxgraph"))
 
 
 def processors() -> int:
