@@ -348,8 +348,8 @@ LEAST_GARBAGE = 50_000
 
 @contextlib.contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Torch's compilers make many objects that stay, and each collection looks at more of them: a tenth of what
-    they take in Python. What else runs meanwhile is collected, too, only later."""
+    """Torch's compilers make many objects that stay, and each collection looks at more of them: a tenth of
+    what they take in Python. What else runs meanwhile is collected, too, only later."""
     before = gc.get_threshold()
     if not 0 < before[0] < LEAST_GARBAGE:  # the program has switched it off, or knows better
         yield
