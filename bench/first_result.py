@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -267,15 +269,32 @@ def section(measured: dict[str, Any], picture: Path) -> str:
     return f"{where}{about['repetitions']} repetitions, {again} where warm.\n\n{shown}\n\n{tables(results)}"
 
 
-def write_page(files: list[str]) -> None:
-    """The page of the documentation, from what was saved on one machine or several."""
-    parts = [
-        section(json.loads(Path(file).read_text()), DOCS / f"first_result_{n}.svg")
-        for n, file in enumerate(files, 1)
-    ]
-    page = DOCS / "first_result.md"
+def machine_of(part: str) -> str:
+    """The words that a part of the page begins with: processor and cores."""
+    return part.partition(", load ")[0]
+
+
+def kept_parts(page: str) -> dict[str, str]:
+    """Machine -> what the page tells of it, in the page's order."""
+    made = page.partition(BEGIN)[2].partition(END)[0].strip("\n")
+    starts = [found.start() for found in re.finditer(r"^.+, load [0-9.]+ at the start;", made, re.MULTILINE)]
+    parts = [made[start:end] for start, end in itertools.pairwise([*starts, len(made)])]
+    return {machine_of(part): part.strip("\n") + "\n" for part in parts}
+
+
+def write_page(files: list[str], folder: Path = DOCS) -> None:
+    """The page of the documentation, from what was saved on one machine or several. What it tells of other
+    machines stays."""
+    page = folder / "first_result.md"
     head, _, rest = page.read_text().partition(BEGIN)
-    made = "\n".join(parts)
+    parts = kept_parts(page.read_text())
+    for file in files:
+        measured = json.loads(Path(file).read_text())
+        name = f"{measured['about']['cpu']}, {measured['about']['cores']} cores"
+        shown = re.search(r"first_result_\d+\.svg", parts.get(name, ""))
+        picture = shown[0] if shown else f"first_result_{len(parts) + 1}.svg"
+        parts[name] = section(measured, folder / picture)
+    made = "\n".join(parts.values())
     page.write_text(f"{head}{BEGIN}\n{made}{END}{rest.partition(END)[2]}")
 
 

@@ -34,7 +34,7 @@ PARTS = {
 
 ENTRANCES = {
     "torch._inductor.compile_fx": {"compile_fx": "AOTAutograd", "_compile_fx_inner": "Inductor"},
-    "torch._inductor.cpu_vec_isa": {"valid_vec_isa_list": "probes"},
+    "torch._inductor.cpu_vec_isa": {"pick_vec_isa": "probes"},
     "torch._inductor.async_compile": {"AsyncCompile.wait": "kernels"},
     "torch._inductor.cpp_builder": {"CppBuilder.build": "kernels"},
 }

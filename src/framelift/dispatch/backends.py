@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import gc
 import logging
 import time
 import warnings
@@ -54,7 +55,7 @@ from framelift.dispatch.forward_checks import checking_forward_only
 from framelift.dispatch.fused_optimizers import name_fused_steps
 from framelift.dispatch.inductor_parts import InductorParts, compiling_afresh, wanted
 from framelift.dispatch.subgraph_results import calls_subgraphs, separate_results
-from framelift.dispatch.vector_probes import keep_probes
+from framelift.dispatch.vector_probes import keep_probes, probe_ahead
 from framelift.graph.complex_numbers import keep_complex_numbers
 from framelift.graph.deferred import importing_for_torch
 from framelift.graph.fakes import PLAIN_CLASSES
@@ -334,11 +335,32 @@ def on_fakes(backend: Backend) -> Backend:
         if context.given.mode is None:
             inputs = context.fakes_of(inputs)
         name_fused_steps(graph)
-        with flags_lock, lstm_in_parts(graph, inputs):
+        with flags_lock, lstm_in_parts(graph, inputs), collecting_seldom():
             return exposed(backend, graph, inputs, **options)
 
     vars(compile_on_fakes)[FOR_FAKES] = True
     return compile_on_fakes
+
+
+LEAST_GARBAGE = 50_000
+"""Objects between two collections while torch's compilers work; Python's default is 700."""
+
+
+@contextlib.contextmanager
+def collecting_seldom() -> Iterator[None]:
+    """Torch's compilers make many objects that stay, and each collection looks at more of them: a tenth of
+    what they take in Python. What else runs meanwhile is collected, too, only later."""
+    before = gc.get_threshold()
+    if not 0 < before[0] < LEAST_GARBAGE:  # the program has switched it off, or knows better
+        yield
+        return
+    during = (LEAST_GARBAGE, *before[1:])
+    try:
+        gc.set_threshold(*during)
+        yield
+    finally:
+        if gc.get_threshold() == during:
+            gc.set_threshold(*before)
 
 
 UNSUPPORTED = frozenset(
@@ -521,6 +543,8 @@ def inductor(graph: Graph, inputs: list[torch.Tensor], **options: Any) -> Callab
     from framelift.dispatch.factors import with_factors_written_out
 
     keep_probes()
+    if all(value.device.type == "cpu" for value in inputs if isinstance(value, torch.Tensor)):
+        probe_ahead()
     observing = observed(compile_fx_inner)
     static, parts = parameters_of(inputs), InductorParts(len(inputs))
 

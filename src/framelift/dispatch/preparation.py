@@ -30,7 +30,7 @@ from framelift.core.config import config
 from framelift.dispatch.backend_names import lookup_backend
 from framelift.dispatch.backends import run_backend
 from framelift.dispatch.background_worker import end_with, environment_like_this
-from framelift.dispatch.vector_probes import keep, log, machine
+from framelift.dispatch.vector_probes import keep, log, machine, probe_ahead
 
 FOLDER = "prepared"
 CLAIMED = ".claimed"
@@ -122,6 +122,7 @@ def main(mark: str) -> None:
 
 def make_ready() -> None:
     """Compiling anything at all leaves behind what is the same for all that is compiled."""
+    probe_ahead()  # which needs less of Inductor
     graph = torch.fx.symbolic_trace(lambda x: (x.sin() + 1,))
     run_backend(lookup_backend("inductor"), "inductor", graph, [torch.ones(64)])
 
