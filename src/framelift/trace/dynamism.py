@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +24,20 @@ from framelift.guards.kinds import Access
 from framelift.guards.sources import Source
 
 PASSED = frozenset({Access.ARG, Access.ITEM, Access.KEY, Access.DEQUE_ITEM})
-"""How what is passed to a function is reached: with `dynamic=True` all numbers there are symbols."""
+"""How what is passed to a function is reached, as it is or in containers."""
+HELD = PASSED | {
+    Access.FUNC,
+    Access.CELL,
+    Access.CELL_OBJECT,
+    Access.CONTENTS,
+    Access.ATTR,
+    Access.DICT,
+    Access.SLOT,
+    Access.NATIVE_ATTR,
+    Access.SELF,
+}
+"""How what a function holds is reached: its closure, and attributes of what is there or is passed. With
+`dynamic=True` all numbers are symbols that are reached in these ways only, and through no module."""
 LARGEST = 1 << 62
 REMEMBERED = 16
 """So many compilations are asked which sizes were the same then."""
@@ -76,15 +89,15 @@ class Dynamism:
         """Whether a number that has not been looked at yet may turn out to be a symbol."""
         return self.mode is not False and bool(self.mode or self.seen)
 
-    def number(self, source: Source, value: int | float) -> bool:
-        """Whether a number is a symbol."""
+    def number(self, source: Source, value: int | float, modules: Collection[Source] = ()) -> bool:
+        """Whether a number is a symbol; `modules`: where these were found."""
         if source.access is Access.CONST or not can_be_symbol(value):
             return False
         if type(value) is int and is_named(source, config.dynamic_sources):
             return True
         if self.mode is False or (config.specialize_int if type(value) is int else config.specialize_float):
             return False
-        if self.mode and is_passed(source):
+        if self.mode and is_held(source, modules):
             return True
         return any(other is VARIES or other != value for other in self.seen.get(str(source), ()))
 
@@ -187,6 +200,16 @@ def is_named(source: Source, names: str) -> bool:
 
 
 LOCAL = re.compile(r"L\[['\"](\w+)['\"]\]")
+
+
+def is_held(source: Source, modules: Collection[Source]) -> bool:
+    """Whether a number is passed, or is state of the function's that belongs to no module."""
+    place: Source | None = source
+    while place is not None and place.access in HELD and place not in modules:
+        if place.access.is_root:
+            return True
+        place = place.base
+    return False
 
 
 def is_passed(source: Source) -> bool:
