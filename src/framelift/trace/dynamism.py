@@ -68,6 +68,10 @@ class Dynamism:
         """Sources of numbers without a definite value in this trace."""
         self.definite: set[str] = set()
         """Those of which the program needs one."""
+        self.taken: set[str] = set()
+        """Those of them that the latest trace was made again for."""
+        self.of_no_use: set[str] = set()
+        """Those that were no help as constants."""
         self.handed_over: dict[str, Any] = {}
         """Variable -> what is known of it at breaks, as in `seen`; the rest of a function begins with it."""
         self.loops: set[Any] = set()
@@ -113,8 +117,15 @@ class Dynamism:
 
     def take_back(self) -> bool:
         """Takes for constants what `has_changed`; gives whether there was anything."""
-        taken, self.tried = self.tried, set()
-        self.definite |= taken
+        self.taken, self.tried = self.tried - self.of_no_use, set()
+        self.definite |= self.taken
+        return bool(self.taken)
+
+    def give_back(self) -> bool:
+        """Takes them for numbers that vary again: a trace with constants has ended in the same place."""
+        taken, self.taken = self.taken, set()
+        self.definite -= taken
+        self.of_no_use |= taken
         return bool(taken)
 
     def dims(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
