@@ -8,13 +8,13 @@ from __future__ import annotations
 import copy
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 import framelift
-from sameness import alike
+from compilations import compiled_at
 
 CALLS = 20
 Make = Callable[[Callable[[int, int], int]], tuple[Any, ...]]
@@ -40,18 +40,9 @@ class Models(dict[str, tuple[Callable[[], Callable[..., Any]], Make, int]]):
 def compilations(name: str, build: Callable[[], Any], make: Make) -> tuple[list[int], Any]:
     """The calls at which something is compiled."""
     torch.manual_seed(0)
-    fn = build()
-    graphs = 0
-
-    def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
-        nonlocal graphs
-        graphs += 1
-        return graph.forward
-
-    compiled = framelift.compile(fn, backend=backend)
     source = random.Random(name)
-    at = []
-    with framelift.config.patch(recompile_limit=CALLS), torch.no_grad():
+
+    def calls() -> Iterator[tuple[Any, Any]]:
         for call in range(CALLS):
             numbers = itertools.count()
             # the first calls differ in each size: what has not changed yet can't be known to vary
@@ -59,9 +50,7 @@ def compilations(name: str, build: Callable[[], Any], make: Make) -> tuple[list[
                 source.randint(least, most) if call > 1 else least + call + next(numbers) % (most - least)
             )
             arguments = make(draw)
-            given, before = copy.deepcopy(arguments), graphs
-            alike(fn(*arguments), compiled(*given))
-            alike(arguments, given)
-            if graphs > before:
-                at.append(call)
-    return at, compiled
+            yield arguments, copy.deepcopy(arguments)
+
+    with framelift.config.patch(recompile_limit=CALLS), torch.no_grad():
+        return compiled_at(build(), calls())

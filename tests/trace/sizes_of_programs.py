@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import framelift
-from sameness import alike
+from compilations import compiled_at
 
 FROM_ONE = (5, 8, 3, 12, 1, 7, 20, 2)
 FROM_ZERO = (5, 8, 3, 12, 0, 1, 7, 20)
@@ -30,23 +30,8 @@ class Programs(dict[str, tuple[Callable[..., Any], Make, int, tuple[int, ...]]])
     def check(self, name: str) -> None:
         """Results and arguments are eager's at each size, and compilations few."""
         fn, make, captures, sizes = self[name]
-        graphs = 0
-
-        def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
-            nonlocal graphs
-            graphs += 1
-            return graph.forward
-
-        compiled = framelift.compile(fn, backend=backend)
-        at = []
-        for n in sizes:
-            before = graphs
-            expected, given = made(make, n), made(make, n)
-            alike(fn(*expected), compiled(*given))
-            alike(expected, given)
-            if graphs > before:
-                at.append(n)
-        assert len(at) <= captures, f"compiled for {at}\n{framelift.entries(compiled)}"
+        at, compiled = compiled_at(fn, ((made(make, n), made(make, n)) for n in sizes))
+        assert len(at) <= captures, f"compiled for {[sizes[n] for n in at]}\n{framelift.entries(compiled)}"
 
 
 def made(make: Make, n: int) -> tuple[Any, ...]:

@@ -9,8 +9,10 @@ import pytest
 import torch
 import torch.utils.checkpoint
 
-from check import Comparison, capture, reasons
+import framelift
+from check import Comparison, capture, captures, reasons
 from framelift.core import breaks
+from sameness import alike
 
 
 def classes() -> Any:
@@ -165,3 +167,102 @@ def test_other_changes_break(fn: Callable[..., Any]) -> None:
     compiled = capture(fn, fullgraph=False)
     Comparison().same(after(fn, classes()), after(compiled, classes()), fn.__name__)
     assert breaks.ATTRIBUTE_WRITE.name in reasons(compiled)
+
+
+# ---- numbers that are others in each call
+
+
+def counted_on_a_class() -> Callable[..., Any]:
+    class Counter:
+        calls = 0
+        scale = 1.0
+
+        def total(self) -> Any:
+            return self.calls * 2
+
+    def step(x):
+        Counter.calls += 1
+        Counter.scale *= 1.5
+        return x * Counter.calls * Counter.scale, Counter().total(), Counter().calls
+
+    return step
+
+
+def read_on_an_instance() -> Callable[..., Any]:
+    class Settings:
+        width = 2
+
+    settings = Settings()
+
+    def step(x):
+        found = x * settings.width, getattr(settings, "width") + 1
+        type(settings).width += 3
+        return found
+
+    return step
+
+
+def looked_at_as_a_whole() -> Callable[..., Any]:
+    class Settings:
+        width = 2
+
+    def step(x):
+        Settings.width += 1
+        return x * Settings.width, hasattr(Settings, "width")
+
+    def names(x):
+        found = vars(Settings)["width"]
+        return x * found, step(x)
+
+    return names
+
+
+def inherited() -> Callable[..., Any]:
+    class Base:
+        width = 2
+
+    class Derived(Base):
+        pass
+
+    def step(x):
+        Base.width += 1
+        return x * Derived.width + Derived().width
+
+    return step
+
+
+@pytest.mark.parametrize(
+    "make, compilations",
+    [(counted_on_a_class, 2), (read_on_an_instance, 2), (looked_at_as_a_whole, 6), (inherited, 6)],
+)
+def test_numbers_of_classes_are_symbols_when_they_have_changed(make: Any, compilations: int) -> None:
+    plain, compiled = make(), framelift.compile(make(), backend="eager")
+    for _ in range(6):
+        alike(plain(torch.ones(2)), compiled(torch.ones(2)))
+    assert captures(compiled) == compilations
+
+
+def test_a_number_of_a_class_becomes_something_else() -> None:
+    class Settings:
+        width: Any = 2
+
+    class Derived(Settings):
+        pass
+
+    def step(x, one):
+        return x * one.width * Settings.width
+
+    compiled = framelift.compile(step, backend="eager")
+    for width in (2, 3, 4, 2.5, True, torch.tensor(3.0), property(lambda self: 7), 5):
+        Settings.width = width
+        for one in (Settings(), Derived()):
+            if isinstance(width, property):
+                with pytest.raises(TypeError):
+                    compiled(torch.ones(2), one)
+            else:
+                alike(step(torch.ones(2), one), compiled(torch.ones(2), one))
+    Derived.width = 11
+    alike(step(torch.ones(2), Derived()), compiled(torch.ones(2), Derived()))
+    del Settings.width
+    with pytest.raises(AttributeError):
+        compiled(torch.ones(2), Derived())

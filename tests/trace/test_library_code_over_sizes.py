@@ -106,3 +106,22 @@ def slices_by_numbers_of_numpys(x, n):
 def branches_on_numbers_of_numpys(x, settings):
     rows: Any = int(settings["rows"])
     return x[:rows] if rows > 4 else x
+
+
+@program(lambda n: (randn(30, 4), np.int64(n)), captures=4, sizes=FROM_ZERO)
+def comparisons_of_numbers_of_numpys(x, start):
+    if start == 0:
+        return x * 2
+    return x[start : start + 2] if start < 4 else x[:start] + (2 if 7 <= start else 3)
+
+
+@program(lambda n: (randn(n, 4), torch.arange(n) % 3), captures=5)
+def groups_between_ends(x, ids):
+    """The data decides which ends are the same: as constants, those that come in would be no help."""
+    ends = torch.bincount(ids, minlength=3).numpy().cumsum(0)
+    total, start = x.sum(0), 0
+    for end in ends:
+        if start == end:
+            continue
+        total, start = total * 2 + x[start:end].sum(0), end
+    return total

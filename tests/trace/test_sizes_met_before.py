@@ -11,32 +11,11 @@ import torch
 from torch.nn import functional as F
 
 import framelift
-from sameness import alike
+from compilations import compiled_at, twice
 
 
-def compiled_at(fn: Callable[..., Any], calls: list[tuple[Any, ...]], **options: Any) -> list[int]:
-    """The calls at which something is compiled. Results and errors are eager's."""
-    graphs, at = 0, []
-
-    def backend(graph: torch.fx.GraphModule, inputs: Any) -> Any:
-        nonlocal graphs
-        graphs += 1
-        return graph.forward
-
-    compiled = framelift.compile(fn, backend=backend, **options)
-    for number, args in enumerate(calls):
-        before = graphs
-        try:
-            expected = fn(*args)
-        except Exception as error:
-            with pytest.raises(type(error)) as raised:
-                compiled(*args)
-            assert str(raised.value) == str(error)
-        else:
-            alike(expected, compiled(*args))
-        if graphs > before:
-            at.append(number)
-    return at
+def calls_compiled(fn: Callable[..., Any], calls: list[tuple[Any, ...]], **options: Any) -> list[int]:
+    return compiled_at(fn, twice(calls), **options)[0]
 
 
 # ---- the same by chance
@@ -75,7 +54,7 @@ BY_CHANCE: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]
 @pytest.mark.parametrize("name", BY_CHANCE)
 def test_sizes_that_were_different_stay_different_symbols(name: str) -> None:
     fn, calls, at = BY_CHANCE[name]
-    assert compiled_at(fn, calls, dynamic=True) == at
+    assert calls_compiled(fn, calls, dynamic=True) == at
 
 
 def test_sizes_that_were_always_the_same_stay_one_symbol() -> None:
@@ -83,7 +62,7 @@ def test_sizes_that_were_always_the_same_stay_one_symbol() -> None:
         assert x.shape[0] == y.shape[0]
         return x + y if x.shape[0] < 6 else x - y
 
-    assert compiled_at(fn, [made((n, 3), (n, 3)) for n in (4, 5, 7, 3, 9)], dynamic=True) == [0, 2]
+    assert calls_compiled(fn, [made((n, 3), (n, 3)) for n in (4, 5, 7, 3, 9)], dynamic=True) == [0, 2]
 
 
 # ---- what the program has refused
@@ -113,7 +92,7 @@ def few(x: torch.Tensor, k: int) -> torch.Tensor:
     ],
 )
 def test_a_size_that_was_refused_has_been_met(fn: Callable[..., Any], calls: list[tuple[Any, ...]]) -> None:
-    assert compiled_at(fn, calls) == [1]
+    assert calls_compiled(fn, calls) == [1]
 
 
 # ---- what only the data decides
@@ -126,7 +105,7 @@ def test_sizes_of_data_vary_behind_the_next_break_too() -> None:
         return x[rows, columns].sum() + len(rows)
 
     calls = [(torch.ones(4, 5), torch.arange(20).view(4, 5) < n) for n in (7, 12, 3, 9)]
-    assert compiled_at(fn, calls) == [0]
+    assert calls_compiled(fn, calls) == [0]
 
 
 def test_numbers_of_data_vary_behind_the_next_break_too() -> None:
@@ -135,7 +114,7 @@ def test_numbers_of_data_vary_behind_the_next_break_too() -> None:
         framelift.graph_break()
         return x * n
 
-    assert compiled_at(fn, [(torch.ones(3), torch.tensor(n)) for n in (5, 7, 2, 9)]) == [0]
+    assert calls_compiled(fn, [(torch.ones(3), torch.tensor(n)) for n in (5, 7, 2, 9)]) == [0]
 
 
 def checked(condition: Any, message: Any) -> None:
@@ -186,4 +165,4 @@ class EMPTY:
 )
 def test_texts_of_data_are_nobodys_business_until_somebody_looks(fn: Callable[..., Any], most: int) -> None:
     calls = [(torch.ones(4, 5), torch.arange(20) < n) for n in (7, 12, 3, 8)]
-    assert len(compiled_at(fn, calls)) <= most
+    assert len(calls_compiled(fn, calls)) <= most

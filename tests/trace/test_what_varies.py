@@ -5,6 +5,7 @@ Compilations are counted: the first call is compiled for its numbers, the next o
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -148,6 +149,58 @@ def test_with_dynamic_true_floats_that_are_passed_vary_from_the_first_capture_on
         x, options = torch.ones(4), {"shift": n / 7}
         assert torch.equal(compiled(x, n / 3, options), fn(x, n / 3, options))
     assert captures(compiled) == 1
+
+
+@dataclasses.dataclass
+class Settings:
+    width: int = 2
+    scale: float = 0.5
+
+
+def state_that_changes() -> Callable[..., Any]:
+    settings, counts, steps, scale = Settings(), {"calls": [2]}, 3, 0.25
+
+    def step(x, part, given):
+        nonlocal steps, scale
+        steps, scale = steps + 1, scale * 1.5
+        settings.width += 1
+        settings.scale += 0.125
+        counts["calls"][0] += 2
+        total = x[part].sum() * steps * scale + counts["calls"][0] * given.scale
+        return total, x[: settings.width] * settings.scale
+
+    return step
+
+
+def test_with_dynamic_true_what_a_function_holds_varies_from_the_first_capture_on() -> None:
+    plain, compiled = (
+        state_that_changes(),
+        framelift.compile(state_that_changes(), backend="eager", dynamic=True),
+    )
+    for n in (3, 5, 4, 7):
+        arguments = torch.randn(20), slice(n, n + 6), Settings(scale=n / 3)
+        alike(plain(*arguments), compiled(*arguments))
+    assert captures(compiled) == 1
+
+
+class Counting(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 1
+        self.settings = Settings()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        self.settings.width += 1
+        return x * self.calls + self.settings.width
+
+
+def test_with_dynamic_true_numbers_of_modules_vary_when_they_have_changed() -> None:
+    plain, compiled = Counting(), framelift.compile(Counting(), backend="eager", dynamic=True)
+    for n in (3, 5, 4, 7):
+        x = torch.randn(n)
+        alike(plain(x), compiled(x))
+    assert captures(compiled) == 2
 
 
 # ---- definite values

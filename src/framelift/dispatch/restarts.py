@@ -120,6 +120,8 @@ class CaptureRuns:
     """Whether torch's generator may be set after operators drew from it."""
     reads_integers: bool | None = field(default=None, init=False)
     """Whether integers in tensors that come in are read as other inputs are; None: not needed yet."""
+    definite_for: Any = field(default=None, init=False)
+    """Why and where a run has ended that may have needed definite numbers."""
     ran: float = field(default=0.0, init=False)
     """When the latest run was done."""
 
@@ -170,7 +172,7 @@ class CaptureRuns:
             self.ran = time.perf_counter()
             if trace.world.replays.failed:  # positions in a run with replays mean nothing in one without
                 return Restart(trace.ended_by or Break(UNRESUMABLE, "a replay"), replays=False)
-            if trace.ended_by is not None and self.needs_definite(trace.ended_by):
+            if trace.ended_by is not None and self.needs_definite(trace, trace.ended_by):
                 return Restart(trace.ended_by, end)
             if trace.ended_by is not None and trace.world.frame.preparation is not None:
                 return Restart(trace.ended_by, end, preparation=trace.world.frame.preparation)
@@ -196,7 +198,7 @@ class CaptureRuns:
                 with torch._C.DisableTorchFunction():  # modes of the program's are not asked of this
                     return trace.finish(self.guard_filter)
             except Break as found:
-                if self.needs_definite(found):
+                if self.needs_definite(trace, found):
                     return Restart(found, end)
                 problem, kind = found, kind_of(trace, found.culprit)
                 problem.let_go()
@@ -210,9 +212,16 @@ class CaptureRuns:
             return config.capture_scalar_outputs and trace.world.inputs.holds_integers
         return self.reads_integers
 
-    def needs_definite(self, found: Break) -> bool:
-        """Whether a run may have ended for a number without a definite value: the next one has constants."""
-        return found.reason in OF_NUMBERS and self.dynamism is not None and self.dynamism.take_back()
+    def needs_definite(self, trace: Trace, found: Break) -> bool:
+        """Whether a run may have ended for a number without a definite value: the next one has constants. If
+        these have ended in the same place, the one after that has none."""
+        if found.reason not in OF_NUMBERS or self.dynamism is None:
+            return False
+        at = found.reason, trace.machine.stopped_at
+        if at == self.definite_for:
+            return self.dynamism.give_back()
+        self.definite_for = at
+        return self.dynamism.take_back()
 
     def trace(self, switches: TorchState, end: Ending | None, catches: bool) -> Trace:
         dynamism = Dynamism() if self.reads_integers and self.dynamism is None else self.dynamism

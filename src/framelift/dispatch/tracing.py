@@ -185,7 +185,7 @@ class Trace:
                 may_have_failed = bool(recorder.builder.failing.nodes)
                 of_operator = may_have_failed or id(error) in world.errors.operator_errors
                 handles = world.functions.handles_errors or bool(self.fn.__code__.co_exceptiontable)
-                sizes = relied_on(world.guards.facts.values())
+                sizes = relied_on(world.guards.facts.values(), world.classes.guards.values())
                 raise EscapedError(error, of_operator, may_have_failed and handles, sizes) from error
             self.disturbed = True
         finally:
@@ -538,7 +538,7 @@ def collect_guards(
         for (name, _), tensor in recorder.inputs.facts.items():
             check, answer = FACTS[name]
             world.guards.add(world.inputs.known[id(tensor)].source, check, answer(tensor))
-    return list(world.guards.facts.values()), list(world.classes.guards.values()), storages
+    return list(world.guards.facts.values()), world.classes.facts(), storages
 
 
 FACTS: dict[str, tuple[Check, Callable[[torch.Tensor], Any]]] = {

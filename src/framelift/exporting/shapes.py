@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -62,7 +63,7 @@ class DeclaredDynamism(Dynamism):
     def dims(self, source: Source, tensor: torch.Tensor) -> dict[int, dimensions.Dim]:
         return self.of_tensors.get(id(tensor), {})
 
-    def number(self, source: Source, value: int | float) -> bool:
+    def number(self, source: Source, value: int | float, modules: Collection[Source] = ()) -> bool:
         return str(source) in self.number_paths
 
 

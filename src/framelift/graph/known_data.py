@@ -20,7 +20,7 @@ from framelift.core.blame import acts_for_program
 from framelift.graph import arithmetic
 from framelift.graph.functions import is_custom
 from framelift.graph.op_memory import storage
-from framelift.graph.symbols import simplest
+from framelift.graph.symbols import settled, simplest
 
 if TYPE_CHECKING:
     from framelift.graph.recorder import Recorder
@@ -194,6 +194,8 @@ def answer(recorder: Recorder, func: Any, args: Any, kwargs: dict[str, Any]) -> 
         number = number_of(recorder, args[0])
         if number is not None:
             return (number,)
+    if func in TRUTH and (holds := comparison_of(recorder, args[0])) is not None:
+        return (holds,)
     given = [data_of(recorder, arg) if isinstance(arg, Tensor) else arg for arg in args]
     if any(arg is None for arg in given):
         return None
@@ -221,14 +223,38 @@ def number_of(recorder: Recorder, fake: Any) -> Any:
         return None
 
 
+def comparison_of(recorder: Recorder, fake: Any) -> bool | None:
+    """Whether two such numbers compare as a tensor says, which is relied on; None if that is not known."""
+    if type(fake) is not FakeTensor or not (recorder.builder.symbols or recorder.inputs.numbers_in):
+        return None
+    node = recorder.builder.body.nodes.get(id(fake))
+    compare = None if node is None else COMPARISONS.get(name_of(node))
+    if node is None or compare is None or node.kwargs or fake.dim() or fake.dtype is not torch.bool:
+        return None
+    with torch._C.DisableTorchFunction():
+        if is_written(recorder, node):
+            return None
+        try:
+            operands = torch.fx.map_arg(node.args, lambda given: computed(recorder, given, CALLS))
+        except Unknown:
+            return None
+        if not all(type(operand) in (int, torch.SymInt) for operand in operands):
+            return None  # a graph may round
+        return bool(settled(arithmetic.compute(compare, operands)))
+
+
+def name_of(node: torch.fx.Node) -> str:
+    """The name of the function or method that it calls."""
+    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+
+
 def computed(recorder: Recorder, node: torch.fx.Node, depth: int) -> Any:
     expected = node.meta.get("example_value")
     if type(expected) is torch.SymInt:
         return expected
     if (given := recorder.inputs.numbers_in.get(node)) is not None and not is_written(recorder, node):
         return given()
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    step = INTEGER_STEPS.get(name)
+    step = INTEGER_STEPS.get(name_of(node))
     if step is None or not depth or type(expected) is not FakeTensor or node.kwargs.keys() - PLACES:
         raise Unknown
     if expected.dim() or expected.dtype is not torch.int64 or expected.device.type != "cpu":
@@ -250,9 +276,18 @@ def by(operation: Any) -> Callable[..., Any]:
 
 
 PLACES = frozenset({"dtype", "device"})
+COMPARISONS: dict[str, Any] = {
+    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
+"""Name of a function that compares tensors -> the same of numbers."""
 INTEGER_STEPS: dict[str, Callable[..., Any]] = {
     **{name: by(getattr(operator, name)) for name in ("add", "sub", "mul", "neg", "floordiv", "mod")},
-    **dict.fromkeys(("scalar_tensor", "clone", "detach", "long"), lambda number: number),
+    **dict.fromkeys(("scalar_tensor", "as_tensor", "clone", "detach", "long"), lambda number: number),
     "floor_divide": by(operator.floordiv),
     "remainder": by(operator.mod),
 }

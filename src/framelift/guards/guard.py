@@ -153,7 +153,7 @@ STRIDE = "{0}.stride({1})"
 """How a stride is named that follows from nothing else."""
 
 
-def relied_on(guards: Iterable[Guard]) -> dict[str, Any]:
+def relied_on(guards: Iterable[Guard], of_classes: Iterable[ClassFact] = ()) -> dict[str, Any]:
     """The sizes, strides and numbers that a capture was made for, by where they were found."""
     found: dict[Source, Any] = {}
     strides: dict[str, Any] = {}
@@ -174,7 +174,12 @@ def relied_on(guards: Iterable[Guard]) -> dict[str, Any]:
             guard.expected is int or guard.expected is float or guard.expected in numpy_numbers
         ):
             found.setdefault(guard.source, VARIES)
-    return {str(source): value for source, value in found.items()} | strides
+    numbers = {
+        f"{there(fact.cls).__qualname__}.{fact.name}": fact.found
+        for fact in of_classes
+        if type(fact.found) in (int, float) and there(fact.cls) is not None
+    }
+    return numbers | {str(source): value for source, value in found.items()} | strides
 
 
 @dataclass(frozen=True)

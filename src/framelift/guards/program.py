@@ -70,7 +70,7 @@ class GuardProgram:
     @functools.cached_property
     def relied_on(self) -> dict[str, Any]:
         """The sizes and numbers that it holds for: each later capture asks for them."""
-        return relied_on(self.guards)
+        return relied_on(self.guards, self.class_guards)
 
     def steps(self) -> dict[Source, int]:
         """What the native walk does for each guarded source: reaching it, as far as no source before it has

@@ -173,6 +173,14 @@ class Root:
             found = self.top.children[index] = Source(None, Access.CONST, (name, value))
         return found
 
+    def of_class(self, cls: type) -> Source:
+        """A class, under its own name and no variable's."""
+        index = ("class", id(cls))
+        found = self.top.children.get(index)
+        if found is None:
+            found = self.top.children[index] = Source(None, Access.CONST, (cls.__qualname__, cls))
+        return found
+
 
 STACK = ".stack"
 

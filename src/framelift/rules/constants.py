@@ -38,7 +38,7 @@ def wrap_number(world: TraceWorld, value: Any, source: Source) -> Any:
     if value >= LEAST_ADDRESS:
         world.addresses.meet_number()
     few = len(world.inputs.numbers) < MANY_NUMBERS
-    is_symbol = value == value and few and world.inputs.dynamism.number(source, value)
+    is_symbol = value == value and few and world.inputs.varies(source, value)
     if is_symbol and not is_of_static_class(world, source):
         return world.inputs.symbolic_number(value, source)
     return wrap_constant(world, value, source)
@@ -64,7 +64,7 @@ def wrap_constant(world: TraceWorld, value: Any, source: Source) -> Any:
 def wrap_size(world: TraceWorld, value: torch.Size, source: Source) -> Any:
     """A constant, or one with symbols for the sizes that have changed."""
     places = [source.child(Access.ITEM, n) for n in range(len(value))]
-    varies = world.inputs.dynamism.number
+    varies = world.inputs.varies
     if source.access is Access.CONST or not any(map(varies, places, value)):
         return wrap_constant(world, value, source)
     world.guards.add(source, Check.TYPE, torch.Size)

@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
 from framelift.core import breaks
 from framelift.core.breaks import Break, refuse
 from framelift.core.weakly import HEAP_TYPE
@@ -37,6 +39,8 @@ def wrap_instance(world: TraceWorld, value: Any, source: Source) -> Any:
     """An object whose state is its attributes: itself, seen through a view."""
     world.guards.add(source, Check.TYPE, type(value))
     world.attributes.views[id(value)] = View(source, value)
+    if isinstance(value, torch.nn.Module):
+        world.inputs.modules.add(source)
     return world.inputs.know(value, value, source)
 
 

@@ -197,11 +197,11 @@ class Attributes(Part):
         if type(getattribute) is FunctionType:
             return self.by_getattribute(getattribute, obj, name)
         classes = self.world.classes
-        if not classes.views and cls not in self.world.created.classes:
-            found = classes.attribute(cls, name)
-            if found is MISSING or type(found) is FunctionType:
-                self.own_first[cls, name] = found
-        return self.generic(view, obj, name)
+        found = classes.attribute(cls, name)
+        is_own_first = found is MISSING or type(found) is FunctionType
+        if is_own_first and not classes.views and cls not in self.world.created.classes:
+            self.own_first[cls, name] = found
+        return self.generic(view, obj, name, found=found)
 
     def by_getattribute(self, getattribute: FunctionType, obj: Any, name: str) -> Any:
         """A class's own way of finding attributes; where it finds nothing `__getattr__` is asked."""
@@ -215,10 +215,11 @@ class Attributes(Part):
                 raise
         return self.world.calls.invoke(getter, obj, name)
 
-    def generic(self, view: View, obj: Any, name: str, hook: bool = True) -> Any:
-        """`object.__getattribute__`, and `__getattr__` where it finds nothing."""
+    def generic(self, view: View, obj: Any, name: str, hook: bool = True, found: Any = DELETED) -> Any:
+        """`object.__getattribute__`, and `__getattr__` where it finds nothing. The class has `found`."""
         cls = type(obj)
-        found = self.world.classes.attribute(cls, name)
+        if found is DELETED:
+            found = self.world.classes.attribute(cls, name)
         try:
             value = self.without_hook(view, obj, cls, name, found)
         except AttributeError as error:
@@ -356,6 +357,10 @@ class Attributes(Part):
             return self.got(kind.__get__, found, obj, cls)
         if world.classes.is_made_for(cls, found) or id(found) in world.classes.written:
             return found
+        if (kind is int or kind is float) and (
+            varying := world.classes.varying(cls, name, found)
+        ) is not None:
+            return varying
         return Pending(world.inputs, world.inputs.root.constant(found, f"{cls.__qualname__}.{name}"), found)
 
     def got(self, getter: Any, found: Any, obj: Any, cls: type) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import types
 import typing
+from collections import Counter
 from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any
@@ -60,6 +61,10 @@ class Classes(Part):
     def start(self) -> None:
         self.guards: dict[tuple[type, str], ClassFact] = {}
         self.found: dict[tuple[type, str], Any] = {}
+        self.asked: Counter[tuple[type, str]] = Counter()
+        """How many lookups that found a number may have relied on which one that is."""
+        self.varied: set[tuple[type, str]] = set()
+        """Those that found a number that is a symbol."""
         self.views: dict[int, View] = {}
         """id of an outside class that the program has set attributes of -> these."""
         self.written: dict[int, Any] = {}
@@ -71,6 +76,8 @@ class Classes(Part):
         """What a lookup in the class and its bases finds now; MISSING if nothing."""
         found = self.found.get((cls, name), DELETED)
         if found is DELETED:
+            if (view := self.views.get(id(cls))) is not None and name in view.values:
+                return view.values[name]
             found = self.attribute_before(cls, name)
         return self.attribute_now(cls, name, found) if self.views else found
 
@@ -98,6 +105,7 @@ class Classes(Part):
         view = self.views.setdefault(
             id(cls), View(self.world.inputs.root.constant(cls, cls.__qualname__), cls)
         )
+        self.asked[cls, name] -= 1  # any number would do
         view.write(name, value)
         self.written[id(value)] = value
 
@@ -108,10 +116,32 @@ class Classes(Part):
         if cls in self.world.created.classes:
             self.guard_inherited(cls, name)
             return found  # not kept: the program that made the class may change it
-        self.found[index] = found
+        if type(found) in (int, float) and self.world.inputs.dynamism.may_vary:
+            self.asked[index] += 1
+        else:
+            self.found[index] = found
         if not cls.__flags__ & IMMUTABLE_TYPE and not is_ours(cls):
             self.guards[index] = ClassGuard(cls, name, found)
         return found
+
+    def varying(self, cls: type, name: str, found: Any) -> Pending | None:
+        """A number that a lookup has found in the class itself, if it was another one before."""
+        if (cls, name) not in self.guards or cls.__dict__.get(name, MISSING) is not found:
+            return None
+        inputs = self.world.inputs
+        place = inputs.root.of_class(cls).child(Access.DICT).child(Access.KEY, name)
+        if not inputs.varies(place, found):
+            return None
+        self.world.guards.add(place, Check.TYPE, type(found))
+        self.varied.add((cls, name))
+        self.asked[cls, name] -= 1
+        return Pending(inputs, place, found)
+
+    def facts(self) -> list[ClassFact]:
+        """All guards, but for numbers of which each lookup was of one that varies."""
+        return [
+            fact for index, fact in self.guards.items() if index not in self.varied or self.asked[index] > 0
+        ]
 
     def guard_inherited(self, cls: type, name: str) -> None:
         """A class that the trace has made may find a name, or not, in its bases from outside."""

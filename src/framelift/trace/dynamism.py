@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +24,20 @@ from framelift.guards.kinds import Access
 from framelift.guards.sources import Source
 
 PASSED = frozenset({Access.ARG, Access.ITEM, Access.KEY, Access.DEQUE_ITEM})
-"""How what is passed to a function is reached: with `dynamic=True` all numbers there are symbols."""
+"""How what is passed to a function is reached, as it is or in containers."""
+HELD = PASSED | {
+    Access.FUNC,
+    Access.CELL,
+    Access.CELL_OBJECT,
+    Access.CONTENTS,
+    Access.ATTR,
+    Access.DICT,
+    Access.SLOT,
+    Access.NATIVE_ATTR,
+    Access.SELF,
+}
+"""How what a function holds is reached: its closure, and attributes of what is there or is passed. With
+`dynamic=True` all numbers are symbols that are reached in these ways only, and through no module."""
 LARGEST = 1 << 62
 REMEMBERED = 16
 """So many compilations are asked which sizes were the same then."""
@@ -55,6 +68,10 @@ class Dynamism:
         """Sources of numbers without a definite value in this trace."""
         self.definite: set[str] = set()
         """Those of which the program needs one."""
+        self.taken: set[str] = set()
+        """Those of them that the latest trace was made again for."""
+        self.of_no_use: set[str] = set()
+        """Those that were no help as constants."""
         self.handed_over: dict[str, Any] = {}
         """Variable -> what is known of it at breaks, as in `seen`; the rest of a function begins with it."""
         self.loops: set[Any] = set()
@@ -76,15 +93,15 @@ class Dynamism:
         """Whether a number that has not been looked at yet may turn out to be a symbol."""
         return self.mode is not False and bool(self.mode or self.seen)
 
-    def number(self, source: Source, value: int | float) -> bool:
-        """Whether a number is a symbol."""
+    def number(self, source: Source, value: int | float, modules: Collection[Source] = ()) -> bool:
+        """Whether a number is a symbol; `modules`: where these were found."""
         if source.access is Access.CONST or not can_be_symbol(value):
             return False
         if type(value) is int and is_named(source, config.dynamic_sources):
             return True
         if self.mode is False or (config.specialize_int if type(value) is int else config.specialize_float):
             return False
-        if self.mode and is_passed(source):
+        if self.mode and is_held(source, modules):
             return True
         return any(other is VARIES or other != value for other in self.seen.get(str(source), ()))
 
@@ -100,8 +117,15 @@ class Dynamism:
 
     def take_back(self) -> bool:
         """Takes for constants what `has_changed`; gives whether there was anything."""
-        taken, self.tried = self.tried, set()
-        self.definite |= taken
+        self.taken, self.tried = self.tried - self.of_no_use, set()
+        self.definite |= self.taken
+        return bool(self.taken)
+
+    def give_back(self) -> bool:
+        """Takes them for numbers that vary again: a trace with constants has ended in the same place."""
+        taken, self.taken = self.taken, set()
+        self.definite -= taken
+        self.of_no_use |= taken
         return bool(taken)
 
     def dims(self, source: Source, tensor: torch.Tensor) -> dict[int, Dim]:
@@ -187,6 +211,16 @@ def is_named(source: Source, names: str) -> bool:
 
 
 LOCAL = re.compile(r"L\[['\"](\w+)['\"]\]")
+
+
+def is_held(source: Source, modules: Collection[Source]) -> bool:
+    """Whether a number is passed, or is state of the function's that belongs to no module."""
+    place: Source | None = source
+    while place is not None and place.access in HELD and place not in modules:
+        if place.access.is_root:
+            return True
+        place = place.base
+    return False
 
 
 def is_passed(source: Source) -> bool:

@@ -68,6 +68,8 @@ class Inputs(Part):
         """Whether there is a tensor that holds one."""
         self.integers_read: list[torch.Tensor] = []
         """Tensors whose integers were read."""
+        self.modules: set[Source] = set()
+        """Where modules were found."""
         self.numbers: dict[Source, Any] = {}
         """Source of a number -> the symbol for it."""
         self.number_inputs: dict[torch.fx.Node, Source] = {}
@@ -180,6 +182,10 @@ class Inputs(Part):
         at = self.world.recorder.inputs.index_of.get(id(value))
         return self.known.get(id(self.world.recorder.inputs.entries[at][1] if at is not None else value))
 
+    def varies(self, source: Source, value: int | float) -> bool:
+        """Whether a number is a symbol."""
+        return self.dynamism.number(source, value, self.modules)
+
     def symbolic_number(self, value: int | float, source: Source) -> Any:
         found = self.numbers.get(source)
         if found is None:
@@ -217,7 +223,7 @@ class Inputs(Part):
                 if dims:
                     shape = value.value.shape
                     handed_over[name] = tuple([None if n in dims else size for n, size in enumerate(shape)])
-            elif type(value) is Pending and self.dynamism.number(value.source, value.value):
+            elif type(value) is Pending and self.varies(value.source, value.value):
                 handed_over[name] = VARIES
 
     def graph_input_source(self, node: torch.fx.Node, value: Any) -> Source:

@@ -74,7 +74,7 @@ from framelift.features.numpy.tables import (
     np,
     with_room,
 )
-from framelift.graph import op_memory
+from framelift.graph import known_data, op_memory
 from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.symbols import settled
 from framelift.guards.kinds import Check
@@ -443,6 +443,9 @@ class Arrays(Part):
         expected = self.world.raising_branches.truth(array, array.tensor)
         if expected is not None:
             return expected
+        holds = known_data.comparison_of(self.world.recorder, array.tensor)
+        if holds is not None:
+            return holds
         raise Break(breaks.DATA_DEPENDENT_BRANCH, "the truth of an array")
 
     def refuse_in_c(self, array: Any) -> NoReturn:

@@ -61,7 +61,7 @@ def wrap_array(world: TraceWorld, value: Any, source: Source) -> Any:
 def varying_sizes(world: TraceWorld, value: Any, source: Source) -> tuple[Any, ...] | None:
     """The shape of an array in rows, with symbols for the sizes that have changed; None if none have."""
     places = [source.child(Access.ITEM, n) for n in range(value.ndim)]
-    varies = world.inputs.dynamism.number
+    varies = world.inputs.varies
     found = [size > 1 and varies(place, size) for size, place in zip(value.shape, places, strict=True)]
     if not any(found) or not value.flags.c_contiguous:
         return None
