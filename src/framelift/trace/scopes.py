@@ -48,8 +48,8 @@ _missing: set[str] = set()
 
 
 def comes_with_a_library(name: str) -> bool:
-    """Whether a module is one of the standard library or of an installed package, of which nobody notices when
-    it is imported for the first time."""
+    """Whether a module is one of the standard library or of an installed package, of which nobody notices
+    when it is imported for the first time."""
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names:
         return top not in TALKING
@@ -153,7 +153,6 @@ class Scopes(Part):
                 refuse(breaks.NEW_IMPORT, f"{full}.{item}")
         source = self.world.inputs.root.constant(sys.modules, "sys.modules").child(Access.KEY, top)
         return self.world.inputs.load(sys.modules[top], source)
-
 
     def prepare_import(self, name: str) -> None:
         """A module of a library's is imported for real, and the frame then traced once more."""
