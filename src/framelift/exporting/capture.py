@@ -267,8 +267,8 @@ def result_of(call: Call, world: TraceWorld, leaf: Any, outputs: dict[Any, Any])
     cls = type(leaf)
     raise UserError(
         f"{call.name} gives a {cls.__qualname__}, of which torch does not know what tensors it holds. It "
-        f"looks like one of the outputs with type `{cls}` is not supported or pytree-flattenable. Give tensors, "
-        f"numbers, texts, and containers of these, or register the class: {REGISTER}"
+        f"looks like one of the outputs with type `{cls}` is not supported or pytree-flattenable. Give "
+        f"tensors, numbers, texts, and containers of these, or register the class: {REGISTER}"
     )
 
 
