@@ -6,7 +6,7 @@ first of a pair breaks for that reason, the second is one graph and computes the
 
 from __future__ import annotations
 
-import colorsys
+import __hello__
 import contextlib
 import io
 import re
@@ -259,14 +259,14 @@ def consumer(x):
 
 
 def importing(x):
-    import colorsys
+    import __hello__  # or any other that is not of an installed library
 
-    return x * colorsys.rgb_to_hsv(1, 0, 0)[2]
+    return x * __hello__.initialized
 
 
-@instead_of(importing, breaks.NEW_IMPORT, lambda: (without("colorsys"),))
+@instead_of(importing, breaks.NEW_IMPORT, lambda: (without("__hello__"),))
 def imported_before(x):
-    return x * colorsys.rgb_to_hsv(1, 0, 0)[2]
+    return x * __hello__.initialized
 
 
 def with_a_finaliser(x):

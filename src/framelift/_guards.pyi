@@ -119,6 +119,7 @@ CHECK_CALLS_FORWARD: Final[int]
 CHECK_NO_HOOKS: Final[int]
 """None: nothing is called when a gradient for a tensor is found."""
 CHECK_OFFSET: Final[int]
+CHECK_NBYTES: Final[int]
 """int: a tensor's storage offset."""
 CHECK_SAME_AS: Final[int]
 """int: the value is the value of this earlier node."""

@@ -535,6 +535,24 @@ def test_backends_and_profilers_find_the_compilations_number():
         assert not found[f"Torch-Compiled Region: {number}"].is_user_annotation
 
 
+def test_profilers_see_lookups_and_backends():
+    compiled = framelift.compile(lambda x: x.sin() * 2, backend="aot_eager")
+    seen = []
+    for _ in range(3):
+        with torch.profiler.profile() as profile:
+            compiled(torch.ones(3))
+        names = [event.name for event in profile.events()]
+        seen.append([names.count(name) for name in (LOOKUP, BACKEND)])
+        lookups = [event for event in profile.events() if event.name == LOOKUP]
+        (region,) = (event for event in profile.events() if event.name.startswith("Torch-Compiled Region"))
+        assert all(lookup.time_range.end <= region.time_range.start for lookup in lookups)
+    assert seen == [[0, 1], [1, 0], [1, 0]]
+
+
+LOOKUP = "TorchDynamo Cache Lookup"
+BACKEND = "call_user_compiler (dynamo_timed)"
+
+
 def test_inputs_have_their_sources_where_aot_autograd_looks():
     (graph,) = captured(lambda x, y: x + y * GLOBAL, torch.ones(3), torch.ones(3))
     found = [node._dynamo_source.name for node in graph.graph.find_nodes(op="placeholder")]

@@ -416,6 +416,8 @@ def test_facts_about_tensors():
     assert check(g.CHECK_LEAF, True)(leaf) and not check(g.CHECK_LEAF, True)(leaf * 2)
     assert check(g.CHECK_LEAF, False)(leaf * 2) and not check(g.CHECK_LEAF, False)(3)
     assert check(g.CHECK_OFFSET, 2)(leaf[2:]) and not check(g.CHECK_OFFSET, 2)(leaf)
+    assert check(g.CHECK_NBYTES, 16)(leaf[2:]) and not check(g.CHECK_NBYTES, 16)(torch.ones(5))
+    assert not check(g.CHECK_NBYTES, 16)(torch.ones(4).to_sparse()) and not check(g.CHECK_NBYTES, 16)(3)
     assert not check(g.CHECK_OFFSET, 2)(torch.ones(2).to_sparse()) and not check(g.CHECK_OFFSET, 2)(3)
 
 

@@ -24,9 +24,7 @@ ARGUMENT, EFFECT = "argument that a graph can't hold", "run-time effect"
 BREAKS = {
     **dict.fromkeys(("__array__", "__contains__", "__format__", "__repr__", "__str__", "tolist"), VALUE),
     **dict.fromkeys(("apply_", "map_", "map2_"), VALUE),
-    **dict.fromkeys(
-        ("__hash__", "const_data_ptr", "data_ptr", "is_shared", "storage", "untyped_storage"), ADDRESS
-    ),
+    **dict.fromkeys(("__hash__", "const_data_ptr", "data_ptr", "is_shared", "storage"), ADDRESS),
     **dict.fromkeys(("__dir__", "__getstate__", "__reduce_ex__", "__sizeof__", "is_pinned"), MISSING),
     **dict.fromkeys(("dequantize", "is_set_to", "sparse_mask", "to_mkldnn", "to_sparse_coo"), NO_FAKE),
     **dict.fromkeys(("to_sparse_bsc", "to_sparse_bsr", "to_sparse_csc", "to_sparse_csr"), NO_FAKE),

@@ -169,7 +169,7 @@ GENERATOR_FRAME = reason(
 )
 NEW_IMPORT = reason(
     "import of a new module",
-    "Importing a module for the first time runs its code, which must happen at run time.",
+    "Importing a module of the program's for the first time runs its code, which must happen at run time.",
     "Import the module before the compiled function is called.",
 )
 FINALISER = reason(

@@ -78,6 +78,8 @@ FAILURE_LIMIT = 8
 """How often a frame whose program raises is traced again before it is left alone."""
 CHECKS = 20
 """How often guards are checked in a row to find out what that takes."""
+BACKEND_RANGE = "call_user_compiler (dynamo_timed)"
+"""What profilers show of a backend's work, as tools know it of torch's compiler."""
 NOTHING_CAPTURED = "nothing to capture: no tensor operations"
 
 Replacement = tuple[Any, tuple[Any, ...]]
@@ -251,7 +253,8 @@ class Compilation:
         # what is prepared in the background includes backward graphs, and is looked for as a whole
         whole = all_at_once() if self.context.background else contextlib.nullcontext()
         try:
-            with outside_of(capture.left, capture.setting), whole:
+            shown = torch._C._profiler._RecordFunctionFast(BACKEND_RANGE)
+            with outside_of(capture.left, capture.setting), whole, shown:
                 compiled = compile(capture.graph, capture.example_inputs, None)
             self.parts = wanted.get() or []
             return compiled

@@ -400,17 +400,27 @@ def nothing_changed(inputs: list[Any], written: tuple[int, ...]) -> Iterator[Non
     written to, when it runs."""
     changeable = [inputs[n] for n in written if type(inputs[n]) in PLAIN_CLASSES]
     restore = save_rng_state()
+    freed = [tensor.untyped_storage() for tensor in changeable if is_freed(tensor)]
+    changeable = [tensor for tensor in changeable if not is_freed(tensor)]
     before = [(tensor, version(tensor), tensor.detach().clone()) for tensor in changeable]
     try:
         yield
     finally:
         restore()
+        for storage in freed:
+            storage.resize_(0)
         for tensor, known, values in before:
             if known is None or tensor._version != known or not torch.equal(tensor, values):
                 with torch.no_grad(), torch.inference_mode(tensor.is_inference()):
                     tensor.copy_(values)
                 if known is not None:
                     torch._C._autograd._unsafe_set_version_counter((tensor,), (known,))
+
+
+def is_freed(tensor: torch.Tensor) -> bool:
+    """Whether the program has taken a tensor's memory away, to give it some later."""
+    strided = tensor.layout is torch.strided
+    return strided and tensor.numel() > 0 and tensor.untyped_storage().nbytes() == 0
 
 
 def version(tensor: torch.Tensor) -> int | None:

@@ -545,5 +545,6 @@ FACTS: dict[str, tuple[Check, Callable[[torch.Tensor], Any]]] = {
     "is_leaf": (Check.LEAF, lambda tensor: tensor.is_leaf),
     "no_hooks": (Check.NO_HOOKS, lambda tensor: None),
     "storage_offset": (Check.OFFSET, lambda tensor: tensor.storage_offset()),
+    "storage": (Check.NBYTES, lambda tensor: tensor.untyped_storage().nbytes()),
 }
 """How what the recorder calls facts is guarded."""

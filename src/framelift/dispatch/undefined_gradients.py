@@ -8,7 +8,6 @@ move parameters that took no part.
 from __future__ import annotations
 
 import functools
-import operator
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +16,7 @@ import torch
 from torch.autograd.graph import get_gradient_edge
 
 from framelift import _guards
-from framelift.graph.result_sources import Sources
+from framelift.graph.result_sources import INSIDE, Sources, sum_of_bits
 
 Tensor = torch.Tensor
 
@@ -29,7 +28,7 @@ class UndefinedGradients:
     def __init__(self, compiled: Callable[..., Any], sources: Sources) -> None:
         self.compiled = compiled
         self.sources = sources
-        self.differ = len(set(sources.values())) > 1
+        self.differ = len({sources[n] for n in sources if n != INSIDE}) > 1
         """Whether it depends on the results that are used which inputs have gradients."""
         self.unused: list[int] | None = None
         """The inputs that require grad and that no result comes of."""
@@ -52,7 +51,7 @@ class UndefinedGradients:
         return results
 
     def find_unused(self, inputs: Any) -> list[int]:
-        known = functools.reduce(operator.or_, self.sources.values())
+        known = sum_of_bits(self.sources.values())
         plain = [n for n, one in enumerate(inputs) if type(one) in (Tensor, torch.nn.Parameter)]
         return [n for n in plain if inputs[n].requires_grad and not known >> n & 1]
 

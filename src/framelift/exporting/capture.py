@@ -267,10 +267,11 @@ def result_of(call: Call, world: TraceWorld, leaf: Any, outputs: dict[Any, Any])
             return Result(list(outputs).index(leaf))
     if isinstance(leaf, (*PLAIN, torch.Tensor)):
         return Result(value=leaf, is_input=isinstance(leaf, torch.Tensor))
-    cls = type(leaf).__qualname__
+    cls = type(leaf)
     raise UserError(
-        f"{call.name} gives a {cls}, of which torch does not know what tensors it holds. Give tensors, "
-        f"numbers, texts, and containers of these, or register the class: {REGISTER}"
+        f"{call.name} gives a {cls.__qualname__}, of which torch does not know what tensors it holds. It "
+        f"looks like one of the outputs with type `{cls}` is not supported or pytree-flattenable. Give "
+        f"tensors, numbers, texts, and containers of these, or register the class: {REGISTER}"
     )
 
 

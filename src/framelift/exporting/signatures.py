@@ -150,7 +150,8 @@ def check_leaf(name: str, path: str, leaf: Any) -> None:
         return
     cls = type(leaf)
     raise UserError(
-        f"{name}: {path} is a {cls.__qualname__}, of which torch does not know what tensors it holds. "
+        f"{name}: {path} is a {cls.__qualname__}, of which torch does not know what tensors it holds. It "
+        f"looks like one of the inputs with type `{cls}` is not supported or pytree-flattenable. "
         f"Pass them on their own, or register the class: {REGISTER}"
     )
 

@@ -47,7 +47,7 @@ from framelift.rules import (
 )
 
 OPTIONAL = (
-    *("distributions", "nested_tensors", "optimizers", "pytrees"),
+    *("distributions", "nested_tensors", "optimizers", "pytrees", "storages"),
     *("higher_order.any_operator", "higher_order.checkpoint", "higher_order.control_flow"),
     *("higher_order.flex_attention", "higher_order.leaf_functions"),
     *("higher_order.nested_regions", "higher_order.operators"),

@@ -12,7 +12,7 @@ import torch.amp.autocast_mode as autocast_mode
 import torch.autograd.grad_mode as grad_mode
 import torch.fx.traceback
 from torch.autograd.profiler import record_function
-from torch.overrides import TorchFunctionMode
+from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode
 from torch.utils._device import DeviceContext
 
 from framelift import _frame
@@ -103,6 +103,10 @@ def serve_enter_mode(f: TraceFrame, mode: Any, /) -> Any:
         world.overrides.check_mode(mode)
     world.recorder.modes.push(mode)
     return mode
+
+
+# one that only hands calls on, and what is derived of it
+_frame.set_decision(BaseTorchFunctionMode.__torch_function__.__code__, _frame.SKIP, _frame.INTERPRET)
 
 
 @serve(TorchFunctionMode.__exit__, torch.device.__exit__)

@@ -259,7 +259,7 @@ class HigherOrder:
         Other objects among these are attributes of the graph too."""
         recorder, builder, fakes = self.recorder, self.builder, self.recorder.fakes
         if recorder.flags.operator_flags_set:
-            recorder.flags.check_operator_flags(func)
+            recorder.flags.check_operator_flags(func, args, {})
         tensors = tensors_of(args)
         fakes.watch()
         with torch._C.DisableTorchFunction():

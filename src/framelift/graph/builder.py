@@ -36,7 +36,7 @@ from framelift.graph.terms import NumberNodes
 
 Tensor = torch.Tensor
 
-GUARDED_FACTS = frozenset({"is_leaf", "storage_offset", "no_hooks"})
+GUARDED_FACTS = frozenset({"is_leaf", "storage_offset", "storage", "no_hooks"})
 """What is guarded of an input only if the program has asked for it."""
 
 
@@ -115,7 +115,7 @@ class GraphInputs:
         with torch._C.DisableTorchFunction():
             for _, tensor, known in map(self.entries.__getitem__, self.index_of.values()):
                 # the offset of a view tells where its base begins
-                same_memory = name == "storage_offset" and storage(known) == storage(fake)
+                same_memory = name in ("storage_offset", "storage") and storage(known) == storage(fake)
                 if known is fake or same_memory:
                     self.facts[name, id(tensor)] = tensor
 

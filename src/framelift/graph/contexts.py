@@ -289,6 +289,22 @@ class FunctionModes:
         """Whether one of those is the program's, rather than a default device."""
         return self.active and any(type(mode) is ModeStandIn for mode in _get_current_function_mode_stack())
 
+    @contextlib.contextmanager
+    def without_innermost(self) -> Iterator[Any]:
+        """The innermost mode of the program's, which is off torch's stack meanwhile."""
+        within: list[Any] = []
+        while type(mode := _pop_mode()) is not ModeStandIn:
+            within.append(mode)
+        depth = torch._C._len_torch_function_stack()
+        for each in reversed(within):
+            _push_mode(each)
+        try:
+            yield mode.mode
+        finally:
+            within = [_pop_mode() for _ in range(torch._C._len_torch_function_stack() - depth)]
+            for each in (mode, *reversed(within)):
+                _push_mode(each)
+
     @property
     def may_ask(self) -> bool:
         """Whether modes of the program's are there when the region writes."""

@@ -109,7 +109,6 @@ REFUSED = {
     Tensor.apply_: (breaks.DATA_DEPENDENT_VALUE, "Tensor.apply_, which calls a function with each value"),
     Tensor.map_: (breaks.DATA_DEPENDENT_VALUE, "Tensor.map_, which calls a function with each value"),
     Tensor.map2_: (breaks.DATA_DEPENDENT_VALUE, "Tensor.map2_, which calls a function with each value"),
-    Tensor.untyped_storage: (breaks.IDENTITY, "Tensor.untyped_storage"),
     Tensor.storage: (breaks.IDENTITY, "Tensor.storage"),
     Tensor.__reduce_ex__: (breaks.TENSOR_STATE, "pickling a tensor"),
     Tensor.is_shared: (breaks.IDENTITY, "Tensor.is_shared"),

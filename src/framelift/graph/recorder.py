@@ -370,7 +370,7 @@ class Recorder(TorchFunctionMode):
         if state != flags.state:
             raise Break(breaks.TORCH_STATE, "a flag of torch's set by code that is not captured")
         if flags.operator_flags_set:
-            flags.check_operator_flags(func)
+            kwargs = flags.check_operator_flags(func, args, kwargs)
         # what makes a tensor around others gives one that is known by what lies behind it
         makes_wrapper = isinstance(func, type) or func in MAKERS
         keyed = None if makes_wrapper else keys.key(func, args, kwargs, state)
@@ -468,7 +468,7 @@ class Recorder(TorchFunctionMode):
         run on fakes does not show."""
         builder, fakes, tensors = self.builder, self.fakes, tensors_of((args, kwargs))
         if self.flags.operator_flags_set:
-            self.flags.check_operator_flags(func)
+            kwargs = self.flags.check_operator_flags(func, args, kwargs)
         for argument in (*args, *kwargs.values()):
             builder.argument(func, argument)
         fakes.watch()

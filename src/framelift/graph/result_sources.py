@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +16,9 @@ from framelift.graph.op_memory import storage
 
 Tensor = torch.Tensor
 Sources = dict[int, int]
-"""Number of a result -> the inputs that it comes of, as bits."""
+"""Number of a result -> the inputs that it comes of, as bits. `INSIDE` -> those that gradients within the
+graph come of."""
+INSIDE = -1
 
 
 def sources_of(graph: torch.fx.Graph) -> Sources | None:
@@ -31,9 +35,22 @@ def sources_of(graph: torch.fx.Graph) -> Sources | None:
                 return None
             memory = Memory(graph)
             found = {n: memory.read(results[n]) for n in differentiated}
+            inside = sum_of_bits(memory.read(each) for each in differentiated_inside(graph))
         except Unknown:
             return None
-    return found if len({*found.values(), sum(1 << n for n in inputs.values())}) > 1 else None
+    if len({*found.values(), sum(1 << n for n in inputs.values())}) == 1:
+        return None
+    return {**found, INSIDE: inside} if inside else found
+
+
+def sum_of_bits(bits: Iterable[int]) -> int:
+    return functools.reduce(operator.or_, bits, 0)
+
+
+def differentiated_inside(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    """What the graph itself computes gradients of, and for."""
+    calls = [node for node in graph.nodes if node.target is torch.autograd.grad]
+    return [each for node in calls for each in node.all_input_nodes]
 
 
 def inputs_that_require_grad(graph: torch.fx.Graph) -> dict[torch.fx.Node, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -108,6 +109,37 @@ IGNORED_FLAGS = frozenset({c._set_multithreading_enabled, c._set_view_replay_ena
 OPERATOR_FLAGS = (torch.set_default_dtype, set_deterministic)
 """Setters of flags that operators read as they run. Compilers leave that to the call, so a graph has one
 setting of them."""
+
+OF_DEFAULT_DTYPE = frozenset(
+    {torch.ones, torch.zeros, torch.empty, torch.rand, torch.randn, torch.eye, torch.linspace, torch.logspace}
+)
+"""Functions that make a tensor of the default dtype if they are given no other."""
+
+BUILTINS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+RENAMED = {"truediv": "div", "invert": "bitwise_not", "pos": "positive"}
+"""Python's names of operators -> those of ATen's."""
+
+
+@functools.cache
+def is_pointwise(func: Any) -> bool:
+    """Whether a function computes each element of its result of those in the same place, on its own."""
+    if not isinstance(func, BUILTINS):
+        return False
+    name = func.__name__.strip("_")
+    found = getattr(torch.ops.aten, RENAMED.get(name, name), None)
+    overloads = [getattr(found, each, None) for each in ("default", "Tensor", "self")]
+    known = [each for each in overloads if each is not None and "Tensor" in str(each._schema)]
+    return bool(known) and all([torch.Tag.pointwise in each.tags for each in known])
+
+
+def is_indifferent(func: Any, setter: Any, args: Any) -> bool:
+    """Whether an operator does the same whatever a flag says."""
+    if not is_pointwise(func):
+        return False
+    if setter is set_deterministic:
+        return True
+    return all([isinstance(value, torch.Tensor) and value.is_floating_point() for value in args])
+
 
 Settings = list[tuple[Any, tuple[Any, ...]]]
 
@@ -241,14 +273,23 @@ class TorchFlags:
         self.read()
         return node
 
-    def check_operator_flags(self, func: Any) -> None:
-        """An operator is recorded: under the same flags as all others."""
+    def check_operator_flags(self, func: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """An operator is recorded: under the same flags as all others that look at them. Gives its keyword
+        arguments, with what a flag would say of them."""
         now = read_operator_flags()
         if self.operator_flags is None:
-            self.operator_flags = now
-        elif self.operator_flags != now:
-            names = [setter.__name__ for setter, args in now if (setter, args) not in self.operator_flags]
-            raise Break(breaks.EFFECT, f"{describe(func)}, after {names[0]} between operators")
+            if not all([is_indifferent(func, setter, args) for setter in OPERATOR_FLAGS]):
+                self.operator_flags = now
+            return kwargs
+        for setter, setting in now:
+            if (setter, setting) in self.operator_flags or is_indifferent(func, setter, args):
+                continue
+            if setter is torch.set_default_dtype and func in OF_DEFAULT_DTYPE and "out" not in kwargs:
+                dtype = kwargs.get("dtype")
+                kwargs = {**kwargs, "dtype": setting[0] if dtype is None else dtype}
+                continue
+            raise Break(breaks.EFFECT, f"{describe(func)}, after {setter.__name__} between operators")
+        return kwargs
 
     def settings_to_apply(self) -> Settings:
         """What whoever runs the graph has to set for it."""

@@ -103,6 +103,12 @@ class Check(enum.Enum):
     OFFSET = CheckRow(
         "{s}.storage_offset() == {e}", VALUE, causes.STRIDE, lambda value: str(value.storage_offset())
     )
+    NBYTES = CheckRow(
+        "{s}.untyped_storage().nbytes() == {e}",
+        VALUE,
+        causes.TENSOR,
+        lambda value: str(value.untyped_storage().nbytes()),
+    )
     SAME_AS = CheckRow("{s} is {e}", SOURCE, causes.ALIASING, "another object", is_keyed=True)
     NOT_SAME_AS = CheckRow("{s} is not {e}", SOURCE, causes.ALIASING, "that it is", is_keyed=True)
     APART = CheckRow("{s} lies apart from {e}", SOURCE, causes.ALIASING, "that they overlap", is_keyed=True)

@@ -117,10 +117,11 @@ std::vector<PyRef> take_invalidated(Cache& cache) {
   return invalidated;
 }
 
-// Whether the entry's program held; if so *result is what its region returned.
+// Whether the entry's program held; if so *result is what its region returned. `lookup` is what profilers see
+// until then.
 bool try_entry(
     Cache& cache, PyObject* object, PyObject* func, PyObject* const* locals, Py_ssize_t n_locals,
-    PyObject** result) {
+    at::RecordFunction& lookup, PyObject** result) {
   Entry& entry = EntryBox::of(object);
   Program& program = program_of(object);
   Arguments arguments(program.n_inputs);
@@ -130,8 +131,12 @@ bool try_entry(
   ++entry.hits;
   ++cache.hits;
   move_to_front(cache, object);
-  // Looks at a counter of the thread's, and no more, as long as no profiler is at work. It is of the kind
-  // that torch's own compiler makes: snapshots of memory look for those.
+  if (!lookup.isActive()) {
+    *result = arguments.call(entry.region.get());
+    return true;
+  }
+  lookup.end();
+  // Of the kind that torch's own compiler makes: snapshots of memory look for those.
   at::RecordFunction range(at::RecordScope::FUNCTION);
   if (range.isActive() && !entry.title.empty()) {
     range.before(entry.title);
@@ -146,6 +151,11 @@ PyObject* dispatch(PyObject* self, PyObject* func, PyObject* const* locals, Py_s
   Cache& cache = CacheBox::of(self);
   PyRef held_cache = PyRef::borrow(self);
   func = func == nullptr ? Py_None : func;
+  // Looks at a counter of the thread's, and no more, as long as no profiler is at work.
+  at::RecordFunction lookup(at::RecordScope::FUNCTION);
+  if (lookup.isActive()) {
+    lookup.before("TorchDynamo Cache Lookup");  // by which tools know it
+  }
   // By index and held one by one: a region or a finalizer may change the cache.
   for (size_t i = 0; i < cache.entries.size(); ++i) {
     PyRef entry = PyRef::borrow(cache.entries[i].get());
@@ -158,7 +168,7 @@ PyObject* dispatch(PyObject* self, PyObject* func, PyObject* const* locals, Py_s
       continue;
     }
     PyObject* result = nullptr;
-    if (try_entry(cache, entry.get(), func, locals, n_locals, &result)) {
+    if (try_entry(cache, entry.get(), func, locals, n_locals, lookup, &result)) {
       return result;
     }
     if (PyErr_Occurred()) {

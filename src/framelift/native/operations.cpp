@@ -515,6 +515,10 @@ bool check_offset(Operand& operand, Walk&, PyObject* value) {
   return is_tensor(value) && offset_of(value) == operand.number;
 }
 
+bool check_nbytes(Operand& operand, Walk&, PyObject* value) {
+  return is_tensor(value) && nbytes_of(value) == operand.number;
+}
+
 bool check_same_as(Operand& operand, Walk& walk, PyObject* value) {
   return value == walk.values[operand.number];
 }
@@ -546,6 +550,7 @@ const CheckKind CHECKS[] = {
     {"NO_HOOKS", check_no_hooks, OperandKind::NOTHING},
     {"CALLS_FORWARD", check_calls_forward, OperandKind::MODULE_CALL},
     {"OFFSET", check_offset, OperandKind::INDEX},
+    {"NBYTES", check_nbytes, OperandKind::INDEX},
     {"SAME_AS", check_same_as, OperandKind::EARLIER_NODE},
     {"NOT_SAME_AS", check_not_same_as, OperandKind::EARLIER_NODE},
     {"APART", check_apart, OperandKind::EARLIER_NODE},

@@ -230,6 +230,15 @@ int64_t offset_of(PyObject* tensor) {
   return strided ? impl.storage_offset_default() : -1;
 }
 
+int64_t nbytes_of(PyObject* tensor) {
+  const c10::TensorImpl& impl = impl_of(tensor);
+  if (raw_layout(impl) != c10::kStrided || !impl.has_storage()) {
+    return -1;
+  }
+  auto known = impl.unsafe_storage().sym_nbytes().maybe_as_int();
+  return known.has_value() ? *known : -1;
+}
+
 PyObject* grad_of(PyObject* tensor) {
   try {
     // The impl's, because Tensor::grad() warns about tensors that aren't leaves.

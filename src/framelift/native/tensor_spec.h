@@ -25,6 +25,8 @@ PyObject* grad_of(PyObject* tensor);
 bool is_leaf(PyObject* tensor);
 bool has_hooks(PyObject* tensor);
 int64_t offset_of(PyObject* tensor);
+// How many bytes a tensor's storage has; -1 if it has none, or that is a symbol.
+int64_t nbytes_of(PyObject* tensor);
 
 // Whether no byte belongs to both of two tensors or arrays, as far as the first and last byte of each tell.
 // What is not a tensor on the CPU or something with a buffer lies apart from everything.

@@ -232,7 +232,8 @@ def fills_its_memory(recorder: Recorder, fake: FakeTensor) -> bool:
     with recorder.fakes, torch._C.DisableTorchFunction():
         if fake.layout is not torch.strided or recorder.subclasses.class_of(fake) not in PLAIN_CLASSES:
             return False
-        recorder.inputs.note_fact("storage_offset", fake)
+        for fact in ("storage_offset", "storage"):
+            recorder.inputs.note_fact(fact, fake)
         size = fake.untyped_storage().nbytes()
         dense = torch.empty_like(fake, requires_grad=False).stride() == fake.stride()
         return bool(dense and size == fake.numel() * fake.element_size())

@@ -199,6 +199,8 @@ def captures(*operators: Any) -> Any:
 
         def serve_operator(f: Any, called: Any, /, *args: Any, **kwargs: Any) -> Any:
             try:
+                if f.world.recorder.modes.asks_program:  # and those are not there in the bodies
+                    return f.world.overrides.ask_modes(called, args, kwargs)
                 return handler(f.world, *args, **kwargs)
             except Break as found:
                 entries = f.world.recorder.inputs.entries

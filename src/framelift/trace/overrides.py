@@ -69,6 +69,12 @@ class Overrides(Part):
         given = (func, classes, args) if kwargs is None else (func, classes, args, kwargs)
         return self.world.materialize.for_torch(self.world.calls.invoke(handler, *given))
 
+    def ask_modes(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that torch's Python code hands to the modes: the innermost of the program's answers, while
+        it is not in force."""
+        with self.world.recorder.modes.without_innermost() as mode:
+            return self.ask_mode(mode, func, args, kwargs, names_class=False)
+
     def refuse(self, what: str, *asked: Any) -> None:
         """What a trace does itself can't be done by the class of a tensor, or by a mode, which torch asks."""
         recorder = self.world.recorder

@@ -150,6 +150,8 @@ class RaisingBranches(Part):
                 names.append("AssertionError")
             elif instruction.opname in ("LOAD_GLOBAL", "LOAD_CONST"):
                 names.append(str(instruction.argval))
+        if names == ["AssertionError"]:
+            names.append("assertion error")  # as torch's own say of an assertion without a text
         place = frame.place
         return ": ".join([*names[:2], f"a check in {place.code.co_qualname}, line {place.line}, has failed"])
 

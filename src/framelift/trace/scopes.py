@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
+import functools
+import importlib
+import importlib.util
+import os
 import sys
+import sysconfig
 import types
 from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
@@ -31,6 +37,34 @@ def is_imported(namespace: dict[str, Any], name: str) -> bool:
 def may_have(module: types.ModuleType, name: str) -> bool:
     """Whether a module has a name or has code to find it, which is not run here."""
     return name in vars(module) or "__getattr__" in vars(module) or hasattr(type(module), "__getattr__")
+
+
+INSTALLED = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
+"""Where packages are installed."""
+TALKING = frozenset({"this", "antigravity", "__main__", "__hello__", "__phello__", "idlelib"})
+"""Modules of the standard library that do something when they are imported."""
+_missing: set[str] = set()
+"""Modules that could not be imported."""
+
+
+def comes_with_a_library(name: str) -> bool:
+    """Whether a module is one of the standard library or of an installed package, of which nobody notices
+    when it is imported for the first time."""
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        return top not in TALKING
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError, AttributeError):
+        return False
+    return spec is not None and (spec.origin or "").startswith(INSTALLED)
+
+
+def import_ahead(name: str) -> None:
+    with contextlib.suppress(Exception):  # which the program is to see where it imports the module
+        importlib.import_module(name)
+    if name not in sys.modules:
+        _missing.add(name)
 
 
 class Scopes(Part):
@@ -105,6 +139,8 @@ class Scopes(Part):
         importer = opened(self.load(vars(builtins), "__import__"))
         if full not in sys.modules:
             load_symbolic_shapes()  # of which torch's Python imports something here and there
+        if full not in sys.modules and level <= 1 and importer is IMPORTER:
+            self.prepare_import(full)
         if level > 1 or full not in sys.modules or importer is not IMPORTER:
             refuse(breaks.NEW_IMPORT, name or "relative import")
         top = full if from_list else full.partition(".")[0]
@@ -113,9 +149,15 @@ class Scopes(Part):
         packaged = hasattr(sys.modules[full], "__path__")  # only of a package other modules are looked for
         for item in from_list or () if packaged else ():
             if item != "*" and not may_have(sys.modules[full], item) and f"{full}.{item}" not in sys.modules:
+                self.prepare_import(f"{full}.{item}")
                 refuse(breaks.NEW_IMPORT, f"{full}.{item}")
         source = self.world.inputs.root.constant(sys.modules, "sys.modules").child(Access.KEY, top)
         return self.world.inputs.load(sys.modules[top], source)
+
+    def prepare_import(self, name: str) -> None:
+        """A module of a library's is imported for real, and the frame then traced once more."""
+        if name not in _missing and comes_with_a_library(name):
+            self.world.frame.preparation = functools.partial(import_ahead, name)
 
 
 # ---- functions: cells, defaults and attributes

@@ -344,14 +344,39 @@ def test_switches_by_calls(fn: Any, backend: str, between: Any) -> None:
 
 def test_operators_under_two_default_dtypes_are_two_graphs() -> None:
     def fn(x: torch.Tensor) -> Any:
-        y = torch.ones(3)
+        y = torch.full((3,), 0.5)
         torch.set_default_dtype(torch.float64)
-        z = torch.ones(3)
+        z = torch.full((3,), 0.5)
         torch.set_default_dtype(torch.float32)
         return y, z, x * 2
 
     compiled = compared(fn, "aot_eager")
     assert set(reasons(compiled)) == {"run-time effect"}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_default_dtype_between_operators_that_can_do_without(backend: str) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        y = torch.ones(3) + x
+        torch.set_default_dtype(torch.float64)
+        z = torch.zeros(3), torch.eye(2), torch.ones(2, dtype=torch.int8), x * y - x.sin()
+        torch.set_default_dtype(torch.float32)
+        return y, z, torch.linspace(0, 1, 3), torch.exp(x)
+
+    compared(fn, backend, fullgraph=True)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_determinism_between_operators_that_do_not_ask(backend: str) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        y = x.cumsum(0)
+        torch.use_deterministic_algorithms(True)
+        asked = torch.are_deterministic_algorithms_enabled()
+        y = torch.exp(y * 2 + x)
+        torch.use_deterministic_algorithms(False)
+        return y / 2, asked
+
+    compared(fn, backend, fullgraph=True)
 
 
 @pytest.mark.parametrize("changes", [False, True])

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch.overrides import TorchFunctionMode
+from functorch.experimental import control_flow
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+from torch.overrides import BaseTorchFunctionMode, TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import framelift
@@ -481,3 +484,44 @@ def test_classes_and_modes_may_be_disabled() -> None:
     for given in (torch.ones(2), torch.ones(2).as_subclass(Kept)):
         compiled = framelift.compile(without_modes_and_classes, backend="eager", fullgraph=True)
         Comparison().same(without_modes_and_classes(given), compiled(given), "result")
+
+
+OPERATORS: dict[str, Callable[[Any], Any]] = {
+    "cond": lambda x: torch.cond(x.sum() > 0, lambda v: torch.add(v, 1), lambda v: v - 1, (x,)),
+    "scan": lambda x: scan(lambda carry, v: (torch.add(carry, v), carry * 1), x[0], x),
+    "map": lambda x: control_flow.map(lambda v: torch.add(v, 1), x),
+    "while_loop": lambda x: while_loop(
+        lambda n, v: n < 2, lambda n, v: (n + 1, torch.add(v, 1)), (torch.tensor(0), x)
+    ),
+}
+
+
+class Adds(TorchFunctionMode):
+    """Has no state: eagerly these operators are compiled, with the modes, by torch's own compiler."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        return out * 3 if func is torch.add else out
+
+
+@pytest.mark.parametrize("around", [contextlib.nullcontext, Swap, lambda: torch.device("cpu")])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_mode_is_asked_about_an_operator_and_not_about_its_functions(name: str, around: Any) -> None:
+    def fn(x: Any) -> Any:
+        with Adds(), around(), Adds():
+            y = OPERATORS[name](x)
+            z = torch.add(y[0], 1)
+        return y, z, torch.add(x, 1)
+
+    x = torch.ones(3, 2)
+    found = framelift.compile(fn, backend="eager", fullgraph=True)(x)
+    Comparison().same(fn(x), found, "result")
+
+
+def test_modes_that_hand_calls_on() -> None:
+    def fn(x: Any) -> Any:
+        with BaseTorchFunctionMode(), Scale() as mode:
+            return torch.add(x, 1), mode.by
+
+    found = framelift.compile(fn, backend="eager", fullgraph=True)(torch.ones(2))
+    Comparison().same(fn(torch.ones(2)), found, "result")
