@@ -1,8 +1,8 @@
 """Where the generators of random numbers stand, kept and put back.
 
 Asking Python's and NumPy's for their state makes a list of 624 numbers each time, which takes longer than
-much of a small capture. So their memory is copied instead, once it was seen on another generator that this is the
-same.
+much else of a small capture. So their memory is copied instead, once it was seen on another generator that
+this is the same.
 """
 
 from __future__ import annotations
