@@ -58,9 +58,13 @@ def test_the_name_needs_no_symbols_and_no_tables():
     assert run.stdout == "set()\n", run.stderr
 
 
-@pytest.mark.parametrize("program", ["x + 1", "torch.nn.functional.gelu(x.sin() * 2)"])
+NETWORK = "torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 2, bias=False))"
+
+
+@pytest.mark.parametrize("program", ["x + 1", "torch.nn.functional.gelu(x.sin() * 2)", "network(x)"])
 def test_sympy_is_imported_only_when_torchs_kernels_for_fakes_are_asked(program):
     source = "import sys, torch\nfrom framelift import compile\nx = torch.randn(3, 4)\n"
+    source += f"torch.set_grad_enabled(False)\nnetwork = {NETWORK}\n"
     source += f"f = lambda x: {program}\nassert torch.equal(compile(f, backend='eager')(x), f(x))\n"
     source += "print('sympy' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)

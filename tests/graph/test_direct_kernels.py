@@ -145,7 +145,41 @@ def test_common_calls_do_not_go_through_torchs_mode(monkeypatch: pytest.MonkeyPa
         out = functional.gelu(functional.layer_norm(functional.linear(x, weight, bias), (5,)) * 2 + bias)
         out = functional.batch_norm(out, mean, var)
     assert tuple(out.shape) == (2, 3, 5)
-    assert asked <= {"prim.device.default", "aten.empty.memory_format"}
+    assert asked <= {"aten.empty.memory_format"}
+
+
+SIZES = [shape for rank in range(4) for shape in itertools.product((1, 2, 3), repeat=rank)]
+
+
+@pytest.mark.parametrize("shape", SIZES, ids=str)
+def test_tensors_are_reshaped_as_real_ones_are(shape: tuple[int, ...]) -> None:
+    fakes, numbers = Fakes(), torch.ones(60)
+    for real in (torch.ones(shape), numbers[3 : 3 + torch.Size(shape).numel()].view(shape)):
+        fake = fakes.of(real)
+        for sizes in SIZES:
+            if torch.Size(sizes).numel() == real.numel():
+                with fakes:
+                    found = fake.view(sizes)
+                expected = facts(real.view(sizes), [real])
+                for name in ("sizes", "strides", "offset", "dtype", "device", "bytes", "shares memory with"):
+                    assert facts(found, [fake])[name] == expected[name]
+
+
+@pytest.mark.parametrize("change", [torch.t, torch.clone, lambda x: x[1:, 1:], lambda x: x[:1].expand(3, 4)])
+def test_matrices_are_transposed_and_multiplied_as_by_torchs_mode(change: Any, monkeypatch: Any) -> None:
+    compared, fakes = Compared(monkeypatch), Fakes()
+    x = fakes.of(change(torch.arange(12.0).reshape(3, 4)))
+    with fakes, torch.no_grad():
+        for other in (x.t(), fakes.of(torch.ones(2, x.shape[1])).t(), fakes.of(torch.ones(x.shape[1], 2))):
+            assert tuple(torch.mm(x, other).t().shape) == (other.shape[1], x.shape[0])
+    assert not compared.differing
+
+
+def test_a_negative_view_stays_one() -> None:
+    fakes = Fakes()
+    x = fakes.of(torch.ones(2, 3, dtype=torch.complex64).conj().imag)
+    with fakes:
+        assert x.is_neg() and x.t().is_neg() and x[0].view(3, 1).is_neg()
 
 
 def test_what_is_refused_is_refused_in_torchs_words() -> None:

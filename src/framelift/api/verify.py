@@ -19,7 +19,7 @@ from framelift.debugging.comparing import Difference, Rules, difference
 from framelift.debugging.inputs import as_float64, clone_inputs, save_state
 from framelift.debugging.verifying import Verifier, WrongGraph, verifying
 from framelift.dispatch.compile_contexts import Context
-from framelift.dispatch.examples import save_rng_state
+from framelift.dispatch.random_states import save_rng_state
 
 
 @dataclass

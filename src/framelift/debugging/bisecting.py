@@ -24,7 +24,7 @@ from framelift.debugging.comparing import COARSE, TOLERANCES, Difference, Rules,
 from framelift.debugging.inputs import as_float64, clone_inputs
 from framelift.dispatch.backends import run_backend
 from framelift.dispatch.compile_contexts import Backend, Graph
-from framelift.dispatch.examples import save_rng_state
+from framelift.dispatch.random_states import save_rng_state
 from framelift.graph.body import copy_nodes, graph_module
 from framelift.graph.torch_flags import TorchState
 

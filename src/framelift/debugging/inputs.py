@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from framelift.dispatch.examples import save_rng_state
+from framelift.dispatch.random_states import save_rng_state
 
 
 def clone_inputs(example_inputs: Any) -> Any:

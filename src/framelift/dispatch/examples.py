@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import random
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -28,6 +26,7 @@ from torch.utils._mode_utils import no_dispatch
 
 from framelift import _guards
 from framelift.dispatch.compile_contexts import Graph
+from framelift.dispatch.random_states import save_rng_state
 from framelift.graph.deferred import symbolic_shapes
 from framelift.graph.fakes import PLAIN_CLASSES, as_it_was_made, is_plain, nbytes, take_after
 from framelift.graph.symbols import Input, InRows, Symbols, Wrapped, settled
@@ -426,21 +425,3 @@ def is_freed(tensor: torch.Tensor) -> bool:
 def version(tensor: torch.Tensor) -> int | None:
     """How often a tensor was written to; nobody counts that of inference tensors."""
     return None if tensor.is_inference() else tensor._version
-
-
-def save_rng_state() -> Callable[[], None]:
-    """Gives what puts the generators back where they stand now."""
-    cpu, python = _guards.random_state(), random.getstate()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-    numpy = sys.modules.get("numpy.random")
-    drawn = None if numpy is None else numpy.get_state()
-
-    def restore() -> None:
-        _guards.put_random_state(cpu)
-        random.setstate(python)
-        if cuda is not None:
-            torch.cuda.set_rng_state_all(cuda)
-        if numpy is not None:
-            numpy.set_state(drawn)
-
-    return restore

@@ -9,6 +9,7 @@ give. What is not that common (symbols, several devices, constants), and all tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -90,11 +91,14 @@ def common_device(fakes: Fakes, values: Any, device: torch.device | None) -> tor
     return device
 
 
+DEVICE_OF = torch.ops.prim.device.default
 PLAIN = frozenset({int, float, bool, str, type(None), torch.dtype, torch.Size, torch.memory_format})
 
 
 def run(fakes: Fakes, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """What an operator gives for fakes; NotImplemented where torch's mode is to say that."""
+    if func is DEVICE_OF:
+        return args[0].fake_device if not fakes.in_kernel_invocation else NotImplemented
     rule = None if kwargs else RULES.get(func)
     if fakes.shape_env is not None or (rule is None and not is_direct(func)):
         return NotImplemented
@@ -183,6 +187,29 @@ def product_and_sum(bias: Any, first: Any, second: Any) -> Any:
     return fresh(sizes, dtype) if fits and second.dtype is dtype and bias.dtype is dtype else NotImplemented
 
 
+def product(first: Any, second: Any) -> Any:
+    dtype = first.dtype
+    if first.dim() != 2 or second.dim() != 2 or dtype not in FLOATS or second.dtype is not dtype:
+        return NotImplemented
+    fits = first.shape[1] == second.shape[0]
+    return fresh((first.shape[0], second.shape[1]), dtype) if fits else NotImplemented
+
+
+def transposed(input: Any) -> Any:
+    if input.dim() != 2 or input.is_neg():
+        return NotImplemented
+    return _guards.view_meta(input, input.shape[::-1], input.stride()[::-1], input.storage_offset())
+
+
+def reshaped(input: Any, sizes: Any) -> Any:
+    """A view of a tensor that is contiguous, of sizes that are all named."""
+    sizes, count = tuple(sizes), input.numel()
+    fits = count and math.prod(sizes) == count and all([size > 0 for size in sizes])
+    if not fits or input.is_neg() or input.stride() != contiguous(input.shape):
+        return NotImplemented
+    return _guards.view_meta(input, sizes, contiguous(sizes), input.storage_offset())
+
+
 def layer_norm(input: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
     shape, sizes, dtype = tuple(shape), tuple(input.shape), input.dtype
     outer = len(sizes) - len(shape)
@@ -222,6 +249,9 @@ RULES: dict[Any, Rule] = {
     **{getattr(aten, name).Tensor: binary for name in ("add", "div", "mul", "sub")},
     **{aten.maximum.default: binary, aten.minimum.default: binary, aten.pow.Tensor_Scalar: binary},
     aten.addmm.default: product_and_sum,
+    aten.mm.default: product,
+    aten.t.default: transposed,
+    aten.view.default: reshaped,
     aten.native_layer_norm.default: layer_norm,
     aten.native_batch_norm.default: batch_norm,
 }
