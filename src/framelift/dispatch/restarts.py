@@ -149,7 +149,10 @@ class CaptureRuns:
             reasons.append(found.reason.reason.name)
             end, catches, asserts = found.end, catches and found.catches, asserts and found.asserts
             from_data = from_data or found.from_data
-            self.replays, self.seeds_late = self.replays and found.replays, self.seeds_late and found.seeds_late
+            self.replays, self.seeds_late = (
+                self.replays and found.replays,
+                self.seeds_late and found.seeds_late,
+            )
             if found.reads_integers is not None:
                 self.reads_integers = found.reads_integers
             lost = time.perf_counter() - began
