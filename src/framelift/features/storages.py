@@ -66,6 +66,16 @@ class Storages(Part):
         self.resized.add(place)
         recorder.call_opaque(RESIZE, (tensor, size), {}, effect=True, writes=[tensor])
 
+    def size(self, tensor: FakeTensor) -> int:
+        """A fake whose sizes were symbols knows only how much it takes itself."""
+        inputs = self.world.recorder.inputs
+        with torch._C.DisableTorchFunction():
+            place = storage(tensor)
+            for n in inputs.index_of.values() if place not in self.resized else ():
+                if storage(inputs.entries[n].stand_in) == place:
+                    return nbytes(inputs.entries[n].value)
+            return int(settled(nbytes(tensor)))
+
     def tensor_in(self, given: Any) -> FakeTensor | None:
         """None: it is not the storage of a tensor of the trace."""
         _, tensor = self.tensors.get(id(given), (None, None))
@@ -84,9 +94,9 @@ def serve_storage(f: TraceFrame, tensor: Any, /) -> Any:
 def serve_size(function: Any) -> None:
     @serve(function)
     def serve_it(f: TraceFrame, given: Any, /) -> Any:
-        if f.world.feature(Storages).tensor_in(opened(given)) is None:
-            return f.world.calls.native(f, function, [given], None)
-        return settled(opened(given).nbytes())
+        storages = f.world.feature(Storages)
+        tensor = storages.tensor_in(opened(given))
+        return f.world.calls.native(f, function, [given], None) if tensor is None else storages.size(tensor)
 
 
 for _function in (Storage.nbytes, Storage.size, Storage.__len__):

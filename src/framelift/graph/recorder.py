@@ -72,6 +72,7 @@ from framelift.graph.history import Histories
 from framelift.graph.indexing import GETTING, INDEXING, index_with_symbols
 from framelift.graph.numbers_as_data import TAKES_CONDITIONS, make_of_symbols, with_conditions_settled
 from framelift.graph.origins import Origin
+from framelift.graph.powers import POWERS, with_definite_numbers
 from framelift.graph.recurrent_fakes import SHORT
 from framelift.graph.safe_operators import LOOKING_AT_DATA, needs_more_bits
 from framelift.graph.subclasses import (
@@ -245,6 +246,8 @@ class Recorder(TorchFunctionMode):
                 made = index_with_symbols(self.record_call, func, args)
                 if made is not NotImplemented:
                     return made
+        if func in POWERS and builder.symbols is not None:
+            args = with_definite_numbers(args, builder.in_body)
         if func in ASSERTS and args and not kwargs:
             func, args = torch.ops.aten._assert_async.msg, (*args, FALSE_TENSOR)[:2]
         if func in SCALED and takes_a_factor(args, kwargs):
@@ -393,6 +396,8 @@ class Recorder(TorchFunctionMode):
         fakes.watch()
         filled = [(x, tuple(x.shape)) for x in tensors_of(kwargs["out"])] if "out" in kwargs else []
         wrapped = self.wrappers.behind or makes_wrapper
+        if any(map(Tensor.is_inference, tensors)):
+            keyed = None  # nobody counts what is written to these
         versions = [tensor._version for tensor in tensors] if keyed is not None else []
         metas = [keys.meta(tensor) for tensor in tensors] if keyed is not None else []
         out = self.run_wrapped(func, args, kwargs) if wrapped else self.run(func, args, kwargs)
