@@ -13,6 +13,7 @@ from torch.fx import _lazy_graph_module
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from framelift.core.errors import Unsupported, UserError
+from framelift.exporting import gradients_within
 from framelift.exporting.argument_checks import add_checks, checks_of_arguments
 from framelift.exporting.capture import CapturedProgram, capture_program
 from framelift.exporting.graph_modules import program_module, sizes_module
@@ -46,6 +47,7 @@ def export_program(
         program = capture_program(call, dynamism, strict)
     check_effects(call, program, strict)
     refuse(call, program)
+    gradients_within.write_out(program.graph, program.modules)
     module = program_module(call, program)
     call.stand_ins.give_back(module)
     enter_when_traced(module)
