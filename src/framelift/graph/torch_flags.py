@@ -122,9 +122,7 @@ RENAMED = {"truediv": "div", "invert": "bitwise_not", "pos": "positive"}
 
 @functools.cache
 def is_pointwise(func: Any) -> bool:
-    """Whether a function computes each element of its result of those in the same place, on its own."""
-    if not isinstance(func, BUILTINS):
-        return False
+    """Whether a function of C's computes each element of what lies in the same place, on its own."""
     name = func.__name__.strip("_")
     found = getattr(torch.ops.aten, RENAMED.get(name, name), None)
     overloads = [getattr(found, each, None) for each in ("default", "Tensor", "self")]
@@ -134,7 +132,7 @@ def is_pointwise(func: Any) -> bool:
 
 def is_indifferent(func: Any, setter: Any, args: Any) -> bool:
     """Whether an operator does the same whatever a flag says."""
-    if not is_pointwise(func):
+    if not isinstance(func, BUILTINS) or not is_pointwise(func):
         return False
     if setter is set_deterministic:
         return True
