@@ -208,17 +208,17 @@ def run_in_context(
         note_attributes(graph, inputs)
         name_bodies(graph)
     if (end := graph.meta.pop(END_OF_GRAPH, None)) is not None:
-        graph.compile_subgraph_reason = end
+        vars(graph)["compile_subgraph_reason"] = end  # setting it, a module looks at what it is
     context = CompilerContext(graph, inputs, given)
     is_shown = given.mode is None and not given.varies and not takes_fakes(backend)
     differentiated = sum(map(is_differentiated, graph.graph.output_node().all_input_nodes))
     unchanged = nothing_changed(inputs, given.written if is_shown else ())
     with unchanged, numbered_compilation(), tracing(context):
-        graph.meta |= {
-            "dynamo_compile_id": CompileContext.current_compile_id(),
-            "dynamo_flat_name_to_original_fqn": {},
-            "backend_id": name_of_graph(graph),
-        }
+        graph.meta.update(
+            dynamo_compile_id=CompileContext.current_compile_id(),
+            dynamo_flat_name_to_original_fqn={},
+            backend_id=name_of_graph(graph),
+        )
         try:
             examples = context.examples
             has_sizes = given.varies and given.mode is None

@@ -218,12 +218,19 @@ class GraphArgument(NamedTuple):
 _numbers = itertools.count(1)
 
 
+@functools.cache
+def name_of_process() -> str:
+    return str(uuid.uuid4()).replace("-", "_")
+
+
+os.register_at_fork(after_in_child=name_of_process.cache_clear)
+
+
 def name_of_graph(module: torch.fx.GraphModule) -> str:
     """What logs and tools call a graph, by which a text finds it again: `__compiled_fn_3_...`."""
     found: str | None = module.meta.get("backend_id")
     if found is None:
-        unique = str(uuid.uuid4()).replace("-", "_")
-        found = module.meta["backend_id"] = f"__compiled_fn_{next(_numbers)}_{unique}"
+        found = module.meta["backend_id"] = f"__compiled_fn_{next(_numbers)}_{name_of_process()}"
     return found
 
 
