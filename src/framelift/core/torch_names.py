@@ -119,7 +119,7 @@ AREAS = (
     ),
     Area(
         "torch's own compilers",
-        ("torch._inductor", "torch._dynamo", "torch._TorchCompile"),
+        ("torch._inductor", "torch._dynamo", "torch._TorchCompile", "torch.utils._filelock"),
         "backends are called, CUDA graphs recorded, and backward passes taken from autograd's engine",
         "the backend, CUDA graphs, or compiled_autograd; dispatch/backends.py, api/compiled_autograd.py",
     ),

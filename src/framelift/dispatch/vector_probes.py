@@ -131,13 +131,13 @@ def once(check_build: Callable[[Any, str], bool]) -> Callable[[Any, str], bool]:
 def probe_ahead() -> None:
     """Starts what Inductor will do one after the other, if there are processors for it. All modules that are
     needed are there: threads that import modules which import each other may get half of them."""
-    from torch._inductor import codecache, cpp_builder, cpu_vec_isa  # noqa: F401
-    from torch.utils import _filelock  # noqa: F401
-
     keep_probes()
     if not config.cache or processors() < 2:
         return
     try:
+        from torch._inductor import codecache, cpp_builder, cpu_vec_isa  # noqa: F401
+        from torch.utils import _filelock  # noqa: F401
+
         best, *_ = usable_instructions()
         is_known = is_probed(best)
         if needs_header():
@@ -212,9 +212,9 @@ def file_of(isa: Any, code: str) -> Path | None:
     from torch._inductor.cpp_builder import CppBuilder, CppTorchOptions
 
     try:
-        options = CppTorchOptions(vec_isa=isa, warning_all=False)
-        command = CppBuilder("probe", "probe.cpp", options, "").get_command_line()
-        facts = machine(options.get_compiler())
+        chosen = CppTorchOptions(vec_isa=isa, warning_all=False)
+        command = CppBuilder("probe", "probe.cpp", chosen, "").get_command_line()
+        facts = machine(chosen.get_compiler())
     except Exception as error:  # of a compiler that is not there, or of a torch that has other names
         log.debug("it is not kept which vector instructions there are: %s", error)
         return None

@@ -1,7 +1,7 @@
 """Powers of tensors with exponents that may vary: autograd looks at those, and at bases that are numbers.
 
-What it asks of them (whether they are zero) it can't ask of a symbol. So where a power is differentiated, or may
-be by a transform around a body, they are definite. What only the data decides is left to autograd.
+What it asks of them (whether they are zero) it can't ask of a symbol. So where a power is differentiated, or
+may be by a transform around a body, they are definite. What only the data decides is left to autograd.
 """
 
 from __future__ import annotations

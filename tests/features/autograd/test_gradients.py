@@ -728,3 +728,35 @@ def test_parameters_and_modules_made_inside(backend):
         assert type(parameter) is nn.Parameter and x.grad is None
         found.append((parameter.grad, copied.grad, [p.grad for p in module.parameters()]))
     torch.testing.assert_close(*found)
+
+
+POWERS = {
+    "operator": lambda x, n: (x**n).sum(),
+    "function": lambda x, n: torch.pow(x, n).sum(),
+    "base": lambda x, n: (n**x).sum(),
+    "in_place": lambda x, n: (x + 0).pow_(n).sum(),
+    "float": lambda x, n: torch.float_power(x, n).sum(),
+    "of_a_size": lambda x, n: (x ** x.shape[0] * n).sum(),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("power", POWERS.values(), ids=POWERS)
+def test_gradients_of_powers_with_exponents_that_vary(power, backend):
+    """Autograd asks whether an exponent is zero."""
+
+    def inside(x, n):
+        power(x, n).backward()
+        return x.grad
+
+    def by_transform(x, n):
+        return torch.func.grad(power)(x.detach(), n)
+
+    def outside(x, n):
+        return torch.autograd.grad(power(x, n), x)[0]
+
+    for fn in (inside, by_transform, outside):
+        compiled = framelift.compile(fn, backend=backend, fullgraph=fn is not outside)
+        for n in (2, 3, 4, 0, 1, 2):
+            expected, found = (torch.full((n + 2,), 2.0, requires_grad=True) for _ in range(2))
+            assert torch.equal(fn(expected, n), compiled(found, n)), (fn.__name__, n)
