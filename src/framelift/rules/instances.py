@@ -39,7 +39,7 @@ def wrap_instance(world: TraceWorld, value: Any, source: Source) -> Any:
     """An object whose state is its attributes: itself, seen through a view."""
     world.guards.add(source, Check.TYPE, type(value))
     world.attributes.views[id(value)] = View(source, value)
-    if isinstance(value, torch.nn.Module):
+    if issubclass(type(value), torch.nn.Module):
         world.inputs.modules.add(source)
     return world.inputs.know(value, value, source)
 
