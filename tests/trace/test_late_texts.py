@@ -339,3 +339,53 @@ def test_formats_that_a_tensor_does_not_take_raise_what_eager_raises() -> None:
     with pytest.raises(TypeError) as found:
         framelift.compile(program, backend="eager")(torch.ones(3))
     assert str(found.value) == str(expected.value)
+
+
+# ---- texts that change
+
+
+def told(x, name, log):
+    log.name = f"{name}: {x.sum().shape}"
+    return x * 2, "run " + name, "%s!" % name, f"{name:>10}", name  # noqa: UP031
+
+
+def told_of_an_attribute(x, name, log):
+    log.name = name
+    message = f"no good for {log.name}"
+    if x.shape[0] != 3:
+        raise ValueError(message)
+    return x + 1, message
+
+
+def looked_at_at_last(x, name, log):
+    message = f"run {name}"
+    return (x + 1 if message.endswith("1") else x * 2), {message: x + 3}, len(message)
+
+
+def compared_first(x, name, log):
+    x = x + 1 if name == "b" else x * 2
+    return x, f"<{name}>"
+
+
+@pytest.mark.parametrize(
+    "program, count", [(told, 2), (told_of_an_attribute, 2), (looked_at_at_last, 5), (compared_first, 5)]
+)
+def test_texts_of_texts_that_change(program: Callable[..., Any], count: int) -> None:
+    compiled, logs = framelift.compile(program, backend="eager"), (SimpleNamespace(), SimpleNamespace())
+    for name in ("a", "b", "run 1", "", "ü" * 300, "a", "run 1"):
+        alike(program(torch.ones(3), name, logs[0]), compiled(torch.ones(3), name, logs[1]))
+    alike(logs[0].__dict__, logs[1].__dict__)
+    assert entries(compiled) == count
+
+
+@pytest.mark.parametrize("program", [told, told_of_an_attribute, looked_at_at_last])
+def test_a_text_becomes_something_else(program: Callable[..., Any]) -> None:
+    class Name(str):
+        def __format__(self, how: str) -> str:
+            return "a name"
+
+    compiled = framelift.compile(program, backend="eager")
+    for name in ("a", "b", Name("c"), "c", "d"):
+        alike(
+            program(torch.ones(3), name, SimpleNamespace()), compiled(torch.ones(3), name, SimpleNamespace())
+        )

@@ -153,8 +153,12 @@ STRIDE = "{0}.stride({1})"
 """How a stride is named that follows from nothing else."""
 
 
+LONGEST_TEXT = 256
+"""Longer ones are not kept."""
+
+
 def relied_on(guards: Iterable[Guard], of_classes: Iterable[ClassFact] = ()) -> dict[str, Any]:
-    """The sizes, strides and numbers that a capture was made for, by where they were found."""
+    """The sizes, strides, numbers and texts that a capture was made for, by where they were found."""
     found: dict[Source, Any] = {}
     strides: dict[str, Any] = {}
     for guard in guards:
@@ -164,6 +168,9 @@ def relied_on(guards: Iterable[Guard], of_classes: Iterable[ClassFact] = ()) -> 
                 strides[STRIDE.format(guard.source, dim)] = VARIES if stride is None else stride
         elif guard.check is Check.EQUAL and type(guard.expected) in (int, float):
             found[guard.source] = guard.expected
+        elif guard.check is Check.EQUAL and type(guard.expected) is str:
+            if len(guard.expected) <= LONGEST_TEXT:
+                found[guard.source] = guard.expected
         elif guard.check is Check.EQUAL and type(guard.expected) in (tuple, torch.Size):
             for n, item in enumerate(guard.expected):
                 if type(item) is int or type(item) is float:

@@ -103,6 +103,10 @@ class Dynamism:
             return False
         if self.mode and is_held(source, modules):
             return True
+        return self.was_another(source, value)
+
+    def was_another(self, source: Source, value: Any) -> bool:
+        """Whether there was something else in a place when an earlier capture was made."""
         return any(other is VARIES or other != value for other in self.seen.get(str(source), ()))
 
     def has_changed(self, source: Source, value: Any) -> bool:
@@ -110,7 +114,7 @@ class Dynamism:
         definite value at all: where the program needs one, the trace is made again (`take_back`)."""
         if self.mode is False or str(source) in self.definite:
             return False
-        changed = any(other is VARIES or other != value for other in self.seen.get(str(source), ()))
+        changed = self.was_another(source, value)
         if changed:
             self.tried.add(str(source))
         return changed

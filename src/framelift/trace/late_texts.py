@@ -19,7 +19,6 @@ from framelift.core.breaks import Break
 from framelift.core.sentinels import MISSING
 from framelift.graph.op_memory import PYTHON_ATOMS
 from framelift.graph.symbols import PYTHON_TYPES, SYMBOLIC, settled
-from framelift.guards.guard import VARIES
 from framelift.guards.kinds import Check
 from framelift.guards.sources import Source
 from framelift.interpreter.op_operators import joined
@@ -101,11 +100,11 @@ class LateTexts(Part):
         return value
 
     def of_data(self, value: Any) -> Any:
-        """A text that a step has made of data, another one in each call; other values as they are."""
+        """A text that was another one before, or that a step has made of data; other values as they are."""
         if type(value) is not Pending or type(value.value) is not str or value.opened is not MISSING:
             return value
         inputs = self.world.inputs
-        if value.inputs is not inputs or VARIES not in inputs.dynamism.seen.get(str(value.source), ()):
+        if value.inputs is not inputs or not inputs.dynamism.was_another(value.source, value.value):
             return value
         self.world.guards.add(value.source, Check.TYPE, str)
         return self.add(str, (value,), {}, [value], value.value)
