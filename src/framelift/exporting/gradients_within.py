@@ -21,7 +21,9 @@ from framelift.core.errors import Unsupported
 from framelift.features.higher_order import transforms, vmap
 
 DIFFERENTIATE = frozenset({transforms.gradients, transforms.pull_back})
-CALL_A_BODY = frozenset({*DIFFERENTIATE, transforms.apply, transforms.push_forward, vmap.mapped})
+ABOVE_TRACERS = DIFFERENTIATE | {transforms.push_forward}
+"""Of which the second torch's tracer knows by itself, if nothing is around it."""
+CALL_A_BODY = ABOVE_TRACERS | {transforms.apply, vmap.mapped}
 
 PLACE = ("nn_module_stack", "source_fn_stack", "stack_trace")
 """What is said of a node about where it comes from."""
@@ -43,8 +45,8 @@ def write_out(graph: torch.fx.Graph, modules: Mapping[str, Any]) -> None:
 
 
 def has_any(body: torch.fx.GraphModule) -> bool:
-    """Whether a graph takes gradients, or one within it does."""
-    return any(node.target in DIFFERENTIATE for node in body.graph.nodes) or any(
+    """Whether a graph has transforms that stand above tracers, or one within it does."""
+    return any(node.target in ABOVE_TRACERS for node in body.graph.nodes) or any(
         has_any(inner) for inner in body._modules.values() if isinstance(inner, torch.fx.GraphModule)
     )
 
@@ -56,7 +58,7 @@ def write_out_call(node: torch.fx.Node, modules: Mapping[str, Any]) -> None:
     called: Any = node.target
     called_body, settings = modules[str(body.target)], node.kwargs
     nodes = [value for value in values if isinstance(value, torch.fx.Node)]
-    given = [value.meta["example_value"] for value in nodes]
+    given = [example(value) for value in nodes]
     modes = [value.fake_mode for value in given if isinstance(value, FakeTensor)]
 
     def run(*known: Any) -> Any:
@@ -66,28 +68,49 @@ def write_out_call(node: torch.fx.Node, modules: Mapping[str, Any]) -> None:
 
     with modes[0] if modes else contextlib.nullcontext(), torch.enable_grad():
         traced = make_fx(run, _allow_non_fake_inputs=True)(*given)
-    put_in_place(node, traced.graph, dict(zip(traced.graph.find_nodes(op="placeholder"), nodes, strict=True)))
+    known = dict(zip(traced.graph.find_nodes(op="placeholder"), nodes, strict=True))
+    put_in_place(node, traced, known)
     if not body.users:
         node.graph.erase_node(body)
 
 
-def put_in_place(node: torch.fx.Node, operators: torch.fx.Graph, known: dict[Any, Any]) -> None:
+def example(node: torch.fx.Node) -> Any:
+    """What a node gives. Those of sizes and of what is made of sizes do not say."""
+    if "example_value" in node.meta:
+        return node.meta["example_value"]
+    called: Any = node.target
+    return called(*torch.fx.map_arg(node.args, example))
+
+
+def put_in_place(node: torch.fx.Node, traced: torch.fx.GraphModule, known: dict[Any, Any]) -> None:
     """Puts the nodes of a graph in the place of a node of which only the items are used."""
+    graph = node.graph
     results: Any = ()
-    with node.graph.inserting_before(node):
-        for each in operators.nodes:
+    with graph.inserting_before(node):
+        for each in traced.graph.nodes:
             if each.op == "get_attr":
-                raise Unsupported(
-                    "a gradient that torch takes with tensors made on the way can't be exported"
+                value = getattr(traced, each.target)
+                made = known[each] = graph.call_function(
+                    torch.tensor, (numbers(value),), {"dtype": value.dtype}
                 )
-            if each.op == "output":
+            elif each.op == "output":
                 results = torch.fx.map_arg(each.args[0], known.__getitem__)
+                break
             elif each.op != "placeholder":
-                made = known[each] = node.graph.node_copy(each, known.__getitem__)
-                made.meta = {key: node.meta[key] for key in PLACE if key in node.meta}
-                made.meta["example_value"] = each.meta.get("val")
+                made = known[each] = graph.node_copy(each, known.__getitem__)
+            else:
+                continue
+            made.meta = {key: node.meta[key] for key in PLACE if key in node.meta}
+            made.meta["example_value"] = each.meta.get("val")
     for user in list(node.users):
         assert user.target is operator.getitem
         user.replace_all_uses_with(results[user.args[1]])
         user.graph.erase_node(user)
-    node.graph.erase_node(node)
+    graph.erase_node(node)
+
+
+def numbers(value: torch.Tensor) -> Any:
+    """Those of a tensor that was made of numbers on the way."""
+    if isinstance(value, FakeTensor) or value.device.type != "cpu":
+        raise Unsupported("A gradient by torch.func that takes tensors of its own can't be exported.")
+    return value.tolist()
