@@ -15,6 +15,7 @@ import inspect
 import operator
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -179,6 +180,7 @@ def process_kept(scope: dict[str, Any]) -> Iterator[None]:
     sys.stdin = stdin
     sys.set_asyncgen_hooks(*hooks)
     asyncio._set_running_loop(None)
+    asyncio.mixins._global_lock = threading.Lock()  # or whoever waits for what was left locked waits forever
     signal.signal(signal.SIGINT, interrupt)
 
 
